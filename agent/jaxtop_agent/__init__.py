@@ -152,7 +152,7 @@ def _start(given: dict[str, Any], family: Family | None) -> None:
         from jaxtop_agent.service.agent import Agent
 
         settings = read(**given)
-        if settings.on:
+        if settings.is_on:
             _prepare_for_forks()
             _agent = Agent(settings, given, family)
             _agent.start()

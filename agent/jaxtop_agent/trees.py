@@ -68,7 +68,7 @@ def _compute(jax: Any, tree: Any) -> Norms:
         squares.setdefault(part, []).append(jnp.sum(values * values).astype(jnp.float32))
         counts.setdefault(part, []).append(jnp.sum(~is_finite, dtype=jnp.int32).astype(jnp.float32))
     zero = jnp.zeros((), jnp.float32)
-    by_part = [[sum(each, zero) for each in of.values()] for of in (squares, counts)]
+    by_part = [[sum(each, zero) for each in sums.values()] for sums in (squares, counts)]
     of_all = [jnp.stack([sum(each, zero), *each]) for each in by_part]
     norm, nonfinite = jnp.sqrt(of_all[0]), of_all[1]
     if len(squares) == 1:  # the part is the whole
@@ -112,6 +112,6 @@ def _register(jax: Any) -> None:
             jax.tree_util.register_pytree_node(
                 Norms,
                 lambda each: ((each.norm, each.nonfinite), each.names),
-                lambda names, of: Norms(names, *of),
+                lambda names, children: Norms(names, *children),
             )
             _is_registered = True

@@ -42,11 +42,11 @@ def parse(text: str) -> Axes:
     return axes
 
 
-def split(text: str, by: str) -> list[str]:
+def split(text: str, separator: str) -> list[str]:
     """Return the pieces of a text between these characters; those within quotes do not count."""
     found = [""]
     for each in _PIECE.findall(text):
-        if each == by:
+        if each == separator:
             found.append("")
         else:
             found[-1] += each

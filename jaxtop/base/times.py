@@ -61,7 +61,7 @@ def _read(text: str, start: float, end: float) -> _Typed | None:
         return None if length is None else _Typed(start + length)
     clock = _CLOCK.fullmatch(text)
     if clock is not None:
-        return _of_clock(clock, start, end)
+        return _time_of_day(clock, start, end)
     return _epoch(text) or _iso(text)
 
 
@@ -73,7 +73,7 @@ def _length(text: str) -> float | None:
     return length if math.isfinite(length) else None
 
 
-def _of_clock(clock: re.Match[str], start: float, end: float) -> _Typed | None:
+def _time_of_day(clock: re.Match[str], start: float, end: float) -> _Typed | None:
     """Return this time of day on the last day of the session that has it."""
     hours, minutes, seconds = int(clock[1]), int(clock[2]), float(clock[3] or 0)
     if hours > 23 or minutes > 59 or seconds >= 60:

@@ -103,7 +103,7 @@ class LiveRecording:
                 if time.monotonic() >= progress_due:
                     progress_due = time.monotonic() + PROGRESS_SECONDS
                     written = 0 if self._recorder is None else self._recorder.writer.size
-                    self._progress.show(f"recording {self._what()}, {in_bytes(written)}")
+                    self._progress.show(f"recording {self._recorded_so_far()}, {in_bytes(written)}")
                 ended_at = (ended_at or time.monotonic()) if has_ended(self._cluster, now) else None
                 if ended_at is not None and time.monotonic() - ended_at >= LINGER:
                     break
@@ -115,7 +115,7 @@ class LiveRecording:
         return any(host.hello for host in newest_hosts(self._cluster))
 
     def _finish(self) -> int:
-        what, recorder = self._what(), self._recorder
+        what, recorder = self._recorded_so_far(), self._recorder
         if recorder is not None:
             finish(recorder, self._cluster, self._progress.show)
         self._progress.show("")
@@ -130,7 +130,7 @@ class LiveRecording:
         print(f"recorded {what}, {in_bytes(recorder.writer.size)} to {_names(recorder.writer)}")
         return 0
 
-    def _what(self) -> str:
+    def _recorded_so_far(self) -> str:
         expected = sum(max(run.process_count or 0, len(run.hosts)) for run in runs(self._cluster, steady()))
         hosts = newest_hosts(self._cluster)
         met = sum(host.hello is not None for host in hosts)

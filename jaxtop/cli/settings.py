@@ -145,7 +145,7 @@ _OWN = (
 )
 
 
-def _of_preferences() -> Iterator[Setting]:
+def _preference_settings() -> Iterator[Setting]:
     yield Setting("view.theme", THEMES[0], "the app: its colours", _choice(THEMES))
     for role in ROLES:
         yield Setting(f"colours.{role}", "theme's", f"the app: colour of the role {role}", _colour)
@@ -154,7 +154,7 @@ def _of_preferences() -> Iterator[Setting]:
     yield Setting("keys", "none", "the app: keys of your own, and those they stand for", _keys)
 
 
-def _of_rules() -> Iterator[Setting]:
+def _rule_settings() -> Iterator[Setting]:
     for rule in RULES:
         seconds = f"{rule.title}: seconds for which it must hold"
         yield Setting(f"rules.{rule.name}.{HOLDS_FOR}", f"{rule.holds_for:g}", seconds, _number(0, 86400))
@@ -165,7 +165,7 @@ def _of_rules() -> Iterator[Setting]:
             )
 
 
-SETTINGS = {each.key: each for each in (*_OWN, *_of_preferences(), *_of_rules())}
+SETTINGS = {each.key: each for each in (*_OWN, *_preference_settings(), *_rule_settings())}
 # The first number of a rule has a shorter name, too.
 SHORT = {
     f"thresholds.{rule.name}": f"rules.{rule.name}.{rule.numbers[0].name}" for rule in RULES if rule.numbers

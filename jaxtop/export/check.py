@@ -177,7 +177,7 @@ def to_json(checkup: Checkup) -> str:
             for run in checkup.runs
         ],
         "findings": [as_value(each, checkup.at) for each in checkup.findings],
-        **of_rules(checkup),
+        **rules_document(checkup),
     }
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
 
@@ -187,7 +187,7 @@ def as_role(role: Role | None) -> dict[str, Any] | None:
     return role and {"name": role.name, "is_guess": role.is_guess}
 
 
-def of_rules(checkup: Checkup) -> dict[str, Any]:
+def rules_document(checkup: Checkup) -> dict[str, Any]:
     """Return which rules were checked in every run, and why the others were not, as they stand in JSON."""
     return {
         "checked": checkup.checked,
@@ -213,13 +213,13 @@ def _facts(checkup: Checkup, finding: Finding) -> Iterator[tuple[str, str]]:
     if words := costs(finding.cost):
         yield "cost", words
     if finding.is_dated:
-        yield "since", _since(finding.since, checkup.at)
+        yield "since", _since_text(finding.since, checkup.at)
     if finding.consequences:
         yield "explains", ", ".join(finding.consequences)
     yield "next step", finding.advice or RULES_BY_NAME[finding.rule].advice
 
 
-def _since(since: float, now: float) -> str:
+def _since_text(since: float, now: float) -> str:
     """Return the local time, with the date where it was another day, and how long ago that was."""
     seconds = int(max(0.0, now - since))
     minutes, hours = seconds // 60, seconds // 3600

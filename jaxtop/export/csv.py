@@ -7,7 +7,7 @@ import io
 from typing import TYPE_CHECKING
 
 from jaxtop.base.names import legible
-from jaxtop.export.readings import OF_DEVICES, OF_HOSTS, of_device, of_host, percent, readings, slowed
+from jaxtop.export.readings import OF_DEVICES, OF_HOSTS, device_values, host_values, percent, readings, slowed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -51,7 +51,7 @@ def to_csv(cluster: Cluster, now: float) -> str:
 
 def _host(each: HostReading) -> dict[str, object]:
     host, last = each.view.current, each.view.host
-    figures, machine = of_host(host), host.pulse.host
+    figures, machine = host_values(host), host.pulse.host
     return {
         "run": each.run,
         "process_index": last.process_index,
@@ -69,7 +69,7 @@ def _host(each: HostReading) -> dict[str, object]:
 def _device(each: HostReading, view: MemoryView) -> dict[str, object]:
     device, hello = view.device, each.view.host.hello
     return {
-        **of_device(device),
+        **device_values(device),
         "device_id": device.id,
         **{name: getattr(device, name) for name in _OF_DEVICE},
         "largest_free_bytes": view.largest_free_bytes,

@@ -13,8 +13,17 @@ from jaxtop.export import collectives as of_collectives
 from jaxtop.export import compiles as of_compiles
 from jaxtop.export import findings as of_findings
 from jaxtop.export import peaks
-from jaxtop.export.check import Checkup, as_role, of_rules
-from jaxtop.export.readings import OF_DEVICES, fields, of_device, of_host, of_step, percent, readings, slowed
+from jaxtop.export.check import Checkup, as_role, rules_document
+from jaxtop.export.readings import (
+    OF_DEVICES,
+    device_values,
+    fields,
+    host_values,
+    percent,
+    readings,
+    slowed,
+    step_values,
+)
 from jaxtop.model import (
     EMPTY_HOST,
     Part,
@@ -83,7 +92,7 @@ def to_document(cluster: Cluster, now: float, probe: Probe | None = None) -> dic
         ],
         "verdict": checkup.verdict,
         "findings": [of_findings.as_value(each, now) for each in checkup.findings],
-        **of_rules(checkup),
+        **rules_document(checkup),
         "hosts": [
             {**_host(cluster, each, now, of_agents), "late": late.get(each.view.host.agent)}
             for each in readings(cluster, now)
@@ -123,7 +132,7 @@ def _host(cluster: Cluster, each: HostReading, now: float, of_agents: Mapping[st
     # An exited process keeps its counts and names.
     view = each.view
     host, last = view.current, view.host
-    hello, pulse, figures = host.hello, host.pulse, of_host(host)
+    hello, pulse, figures = host.hello, host.pulse, host_values(host)
     is_measured = figures["cores"] is not None
     running = running_of(host)
     its_peaks = at_peaks(cluster, last)
@@ -217,7 +226,7 @@ def _step(view: HostView, its_parts: Parts | None) -> dict[str, Any] | None:
     }
     figures = {
         name: value if value is None or not name.endswith("_ms") else round(value * 1000, 6)
-        for name, value in of_step(view.current).items()
+        for name, value in step_values(view.current).items()
     }
     return {
         **found,
@@ -323,14 +332,14 @@ _OF_DEVICE = tuple(each.name for each in OF_DEVICES if not each.json)
 
 def _device(view: MemoryView, at_peak: AtPeak | None) -> dict[str, Any]:
     device, reasons = view.device, slowed(view.device)
-    figures = of_device(device)
+    figures = device_values(device)
     return {
         **fields(device, ("id", "local_id", "platform", "kind", "coords")),
         "memory": {
             **fields(device, ("used_bytes", "peak_bytes", "limit_bytes", "limit_source")),
             "source": device.memory_source,
             "largest_free_bytes": view.largest_free_bytes,
-            "parts": {part.replace(" ", "_"): view.of(part) for part in Part},
+            "parts": {part.replace(" ", "_"): view.bytes_of(part) for part in Part},
             "at_peak": peaks.of_device(at_peak),
         },
         **{name: figures[name] for name in _OF_DEVICE},

@@ -177,7 +177,7 @@ class _Export:
             "timestamp": {"sec": seconds, "nsec": nanoseconds},
             "level": _LEVEL_OF.get(event.severity, _LEVELS["UNKNOWN"]),
             "message": event.text,
-            "name": self._of(event.agent) if event.agent else "jaxtop",
+            "name": self._name_of(event.agent) if event.agent else "jaxtop",
             "file": event.kind,
             "line": 0,
         }
@@ -228,7 +228,7 @@ class _Export:
         metrics = [each.pop("metrics", None) for each in reports]
         for name, value in chain.from_iterable(each.items() for each in metrics if isinstance(each, dict)):
             if isinstance(value, int | float) and math.isfinite(value):  # JSON has no other numbers
-                topic = f"/{self._of(frame.agent)}/metric/{as_file_name(name)}"
+                topic = f"/{self._name_of(frame.agent)}/metric/{as_file_name(name)}"
                 self._topics.put(
                     frame.at, topic, lambda: (f"{schemas.PREFIX}metric", _METRIC), {"value": value}
                 )
@@ -245,7 +245,7 @@ class _Export:
         ids = self._devices.get(frame.agent, [])
 
         def schema() -> tuple[str, JsonSchema]:
-            return f"{schemas.PREFIX}device", kind.of_columns(kind.schema_of("devices"))
+            return f"{schemas.PREFIX}device", kind.columns_schema(kind.schema_of("devices"))
 
         for place in range(max(map(len, listed.values()), default=0)):
             figures = {
@@ -255,7 +255,7 @@ class _Export:
             }
             if figures:
                 number = as_file_name(str(ids[place] if place < len(ids) else f"local-{place}"))
-                self._topics.put(frame.at, f"/{self._of(frame.agent)}/device/{number}", schema, figures)
+                self._topics.put(frame.at, f"/{self._name_of(frame.agent)}/device/{number}", schema, figures)
 
     def _put(
         self, frame: wire.Frame, kind: MessageKind, path: tuple[str, ...], name: str, value: Any
@@ -263,7 +263,7 @@ class _Export:
         def schema() -> tuple[str, JsonSchema]:
             return schemas.PREFIX + name, kind.object_schema(path, value)
 
-        self._topics.put(frame.at, f"/{self._of(frame.agent)}/{as_file_name(name)}", schema, value)
+        self._topics.put(frame.at, f"/{self._name_of(frame.agent)}/{as_file_name(name)}", schema, value)
 
-    def _of(self, agent: str) -> str:
+    def _name_of(self, agent: str) -> str:
         return self._names.get(agent) or as_file_name(agent)

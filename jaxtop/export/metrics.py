@@ -28,7 +28,7 @@ class Metric(NamedTuple):
     only: str = ""
 
 
-def _of_table(figures: Iterable[Figure]) -> dict[str, Metric]:
+def _metrics_of(figures: Iterable[Figure]) -> dict[str, Metric]:
     return {each.metric: Metric(each.help, each.unit, _KINDS[each.is_counter]) for each in figures}
 
 
@@ -42,7 +42,7 @@ METRICS: dict[str, Metric] = {
     "device": Metric("A device, to join with its other metrics.", "", "info", (), SNAPSHOT),
     "host_state": Metric("What the host is doing.", "", "stateset", (), SNAPSHOT),
     "host_live": Metric("Whether the host is live.", only=SERIES),
-    **_of_table(OF_HOSTS),
+    **_metrics_of(OF_HOSTS),
     "spent_seconds": Metric(
         "What the process has spent its time on since it started.", "seconds", "counter", names=("kind",)
     ),
@@ -52,10 +52,10 @@ METRICS: dict[str, Metric] = {
     "steps": Metric("Steps that the script reported, or that were found.", "", "counter"),
     "step_metric": Metric("What the script reported of its latest step.", names=("metric",)),
     "agent_cpu_ratio": Metric("CPU of the agent itself, in cores.", "ratio"),
-    **_of_table(OF_STEPS),
-    **{name: each._replace(names=("source",)) for name, each in _of_table(OF_MEMORY).items()},
+    **_metrics_of(OF_STEPS),
+    **{name: each._replace(names=("source",)) for name, each in _metrics_of(OF_MEMORY).items()},
     "device_memory_part_bytes": Metric("Memory by what takes it.", "bytes", names=("part",)),
-    **_of_table(OF_HARDWARE),
+    **_metrics_of(OF_HARDWARE),
     "device_slowed": Metric("Whether it runs slower than it could, and why.", names=("reason",)),
     "device_wait_seconds": Metric("Wait for other devices in a step.", "seconds", only=SNAPSHOT),
     "arrays": Metric("Live arrays, each counted once.", names=("role",), only=SERIES),

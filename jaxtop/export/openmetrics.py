@@ -45,13 +45,13 @@ def by_metric(samples: Iterable[MetricSample], heading: Callable[[str], str]) ->
         if key not in joined:
             text = _joined(labels)
             joined[key] = f",{text}" if text else ""
-        its = lines[metric]
-        its.append(
+        written = lines[metric]
+        written.append(
             f"{begins[metric]}{prefix}{joined[key]}}} {value if type(value) is int else number(value)}\n"
         )
-        if len(its) == LINES_AT_ONCE:
-            texts[metric].append("".join(its))
-            its.clear()
+        if len(written) == LINES_AT_ONCE:
+            texts[metric].append("".join(written))
+            written.clear()
     for name in METRICS:
         if texts[name] or lines[name]:
             yield heading(name)
@@ -68,9 +68,9 @@ def heading(name: str) -> str:
 
 def classic_heading(name: str) -> str:
     """Return the lines that describe a metric in the classic format."""
-    metric, its = METRICS[name], sample_name(name)
+    metric, shown_name = METRICS[name], sample_name(name)
     kind = _CLASSIC_KINDS.get(metric.kind, metric.kind)
-    return f"# HELP {its} {metric.help}\n# TYPE {its} {kind}\n"
+    return f"# HELP {shown_name} {metric.help}\n# TYPE {shown_name} {kind}\n"
 
 
 def sample(name: str, labels: str, value: str) -> str:

@@ -58,24 +58,24 @@ def readings(cluster: Cluster, now: float) -> list[HostReading]:
     return found
 
 
-def of_device(device: DeviceView) -> Values:
+def device_values(device: DeviceView) -> Values:
     """Return the figures of a device by name; None for unknown ones."""
     return {each.name: device.read(each) for each in OF_DEVICES}
 
 
-def of_host(host: Host) -> Values:
+def host_values(host: Host) -> Values:
     """Return the figures of a process and its machine by name; None for unknown ones."""
     return {each.name: each.read(host.pulse, 0) for each in OF_HOSTS}
 
 
-def of_step(host: Host) -> Values:
+def step_values(host: Host) -> Values:
     """Return the figures of the step of a host by name; None for unknown ones."""
     step = step_of(host)
 
-    def read(of: Figure) -> float | None:
-        if of.of_host is not None:
-            return of.of_host(host)
-        return None if step is None else of.of_step(step)
+    def read(figure: Figure) -> float | None:
+        if figure.of_host is not None:
+            return figure.of_host(host)
+        return None if step is None else figure.of_step(step)
 
     return {each.name: read(each) for each in OF_STEPS}
 

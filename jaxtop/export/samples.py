@@ -11,11 +11,11 @@ from jaxtop.export.readings import (
     OF_HOSTS,
     OF_MEMORY,
     OF_STEPS,
-    of_device,
-    of_host,
-    of_step,
+    device_values,
+    host_values,
     readings,
     slowed,
+    step_values,
 )
 from jaxtop.model import Part, State, array_views, program_views, reported_findings, runs, scaled, steps_of
 from jaxtop.model.collectives import collective_views, step_shares
@@ -56,13 +56,13 @@ def snapshot(cluster: Cluster, now: float, detail: str = PROGRAM) -> Iterator[Me
     levels = DETAILS[: DETAILS.index(detail) + 1]
     if HOST in levels:
         for each in readings(cluster, now):
-            yield from _of_process(each, levels)
+            yield from _process_samples(each, levels)
     if PROGRAM in levels:
-        yield from _of_programs(cluster, now)
+        yield from _program_samples(cluster, now)
         for collective in collective_views(cluster, now):
-            yield from _samples({"run": collective.run}, _of_collective(collective))
-    yield from _of_findings(cluster)
-    yield from _of_runs(cluster, now)
+            yield from _samples({"run": collective.run}, _collective_parts(collective))
+    yield from _finding_samples(cluster)
+    yield from _run_samples(cluster, now)
 
 
 def labels_of(run: str, host: Host) -> Labels:
@@ -71,7 +71,7 @@ def labels_of(run: str, host: Host) -> Labels:
     return where if host.process_index is not None else {**where, "pid": host.pid}
 
 
-def _of_process(each: HostReading, levels: Sequence[str]) -> Iterator[MetricSample]:
+def _process_samples(each: HostReading, levels: Sequence[str]) -> Iterator[MetricSample]:
     host, state = each.view.host, each.view.state
     where = labels_of(each.run, host)
     for one in State:
@@ -80,20 +80,20 @@ def _of_process(each: HostReading, levels: Sequence[str]) -> Iterator[MetricSamp
         yield MetricSample("host", where, {name: getattr(host.hello, name) for name in _VERSIONS}, 1)
     if state.has_exited:
         return
-    yield from _samples(where, _of_host(each))
+    yield from _samples(where, _host_parts(each))
     if PROGRAM in levels:
-        yield from _samples(where, _launches(each))
+        yield from _samples(where, _launch_parts(each))
     if DEVICE in levels:
         for view in each.devices:
-            yield from _of_device_in(each, where, view)
+            yield from _device_samples(each, where, view)
 
 
-def _of_device_in(each: HostReading, host: Labels, view: MemoryView) -> Iterator[MetricSample]:
+def _device_samples(each: HostReading, host: Labels, view: MemoryView) -> Iterator[MetricSample]:
     device, hello = view.device, each.view.host.hello
     where = {**host, "device": device.id, "kind": device.kind}
     uuid = None if hello is None else hello.devices[device.position].uuid
     yield MetricSample("device", where, {"uuid": uuid, "platform": device.platform}, 1)
-    yield from _samples(where, _of_device(view))
+    yield from _samples(where, _device_parts(view))
     waited = scaled(each.waits_us.get(device.id), 10**6)
     yield from _samples(where, [("device_wait_seconds", _NO_LABELS, waited)])
 
@@ -107,17 +107,17 @@ def at_moment(cluster: Cluster, now: float) -> Iterator[MetricSample]:
         yield MetricSample("host_live", where, _NO_LABELS, int(is_live))
         if is_live:
             live.add(each.run)
-            yield from _samples(where, _of_host(each))
-            yield from _samples(where, _launches(each))
+            yield from _samples(where, _host_parts(each))
+            yield from _samples(where, _launch_parts(each))
             for view in each.devices:
-                yield from _samples({**where, "device": view.device.id}, _of_device(view))
-    yield from _of_arrays(cluster, live)
+                yield from _samples({**where, "device": view.device.id}, _device_parts(view))
+    yield from _array_samples(cluster, live)
     for collective in collective_views(cluster, now):
         if collective.run in live:
-            for sample in _samples({"run": collective.run}, _of_collective(collective)):
+            for sample in _samples({"run": collective.run}, _collective_parts(collective)):
                 if not METRICS[sample.metric].only and sample.labels.get("quantile") != "0.99":
                     yield sample
-    yield from _of_findings(cluster)
+    yield from _finding_samples(cluster)
 
 
 def _samples(where: Labels, parts: Iterable[_Part]) -> Iterator[MetricSample]:
@@ -126,15 +126,15 @@ def _samples(where: Labels, parts: Iterable[_Part]) -> Iterator[MetricSample]:
             yield MetricSample(metric, where, labels, value)
 
 
-def _of_host(each: HostReading) -> Iterator[_Part]:
+def _host_parts(each: HostReading) -> Iterator[_Part]:
     host, last = each.view.current, each.view.host
-    values = of_host(host)
-    yield from ((of.metric, _NO_LABELS, values[of.name]) for of in OF_HOSTS)
+    values = host_values(host)
+    yield from ((figure.metric, _NO_LABELS, values[figure.name]) for figure in OF_HOSTS)
     yield "agent_cpu_ratio", _NO_LABELS, scaled(host.pulse.cost.cpu_ppm, 10**6)
     yield "steps", _NO_LABELS, steps_of(last)
     if past_of(host) is None:  # else no step ends, and the figures are those of the past
-        values = of_step(host)
-        yield from ((of.metric, _NO_LABELS, values[of.name]) for of in OF_STEPS)
+        values = step_values(host)
+        yield from ((figure.metric, _NO_LABELS, values[figure.name]) for figure in OF_STEPS)
     spent = seconds_by_kind(last.ledger.spent_ms)
     yield from (("spent_seconds", {"kind": kind}, seconds) for kind, seconds in spent.items())
     if (reported := last.pulse.reported) is not None:
@@ -145,22 +145,22 @@ def _of_host(each: HostReading) -> Iterator[_Part]:
     yield from (("thread_cpu_ratio", {"thread": name}, cpu / 1000) for name, cpu in threads.items())
 
 
-def _launches(each: HostReading) -> Iterator[_Part]:
+def _launch_parts(each: HostReading) -> Iterator[_Part]:
     last = each.view.host
     yield from (("launches", {"function": name}, count) for name, count in last.launches.items())
 
 
-def _of_device(view: MemoryView) -> Iterator[_Part]:
-    values = of_device(view.device)
+def _device_parts(view: MemoryView) -> Iterator[_Part]:
+    values = device_values(view.device)
     source: Labels = {"source": view.device.memory_source}
-    yield from ((of.metric, source, values[of.name]) for of in OF_MEMORY)
+    yield from ((figure.metric, source, values[figure.name]) for figure in OF_MEMORY)
     for part in Part:
-        yield "device_memory_part_bytes", {**source, "part": part.replace(" ", "_")}, view.of(part)
-    yield from ((of.metric, _NO_LABELS, values[of.name]) for of in OF_HARDWARE)
+        yield "device_memory_part_bytes", {**source, "part": part.replace(" ", "_")}, view.bytes_of(part)
+    yield from ((figure.metric, _NO_LABELS, values[figure.name]) for figure in OF_HARDWARE)
     yield from (("device_slowed", {"reason": why}, holds) for why, holds in slowed(view.device).items())
 
 
-def _of_arrays(cluster: Cluster, live: set[str]) -> Iterator[MetricSample]:
+def _array_samples(cluster: Cluster, live: set[str]) -> Iterator[MetricSample]:
     counts: dict[tuple[str, str], tuple[int, int]] = {}
     for view in array_views(cluster):
         if view.run in live:
@@ -172,7 +172,7 @@ def _of_arrays(cluster: Cluster, live: set[str]) -> Iterator[MetricSample]:
         yield MetricSample("arrays_bytes", {"run": run}, {"role": role}, size)
 
 
-def _of_findings(cluster: Cluster) -> Iterator[MetricSample]:
+def _finding_samples(cluster: Cluster) -> Iterator[MetricSample]:
     counts: dict[tuple[str, str, str], list[float]] = {}
     for each in reported_findings(cluster):
         counts.setdefault((each.run, each.rule, each.severity.value), []).append(each.since)
@@ -182,7 +182,7 @@ def _of_findings(cluster: Cluster) -> Iterator[MetricSample]:
         yield MetricSample("findings_since_seconds", {"run": run}, labels, min(since))
 
 
-def _of_runs(cluster: Cluster, now: float) -> Iterator[MetricSample]:
+def _run_samples(cluster: Cluster, now: float) -> Iterator[MetricSample]:
     for each in runs(cluster, now):
         described = {"name": each.name, "process_count": each.process_count}
         yield MetricSample("run", {"run": each.id}, described, 1)
@@ -192,7 +192,7 @@ def _of_runs(cluster: Cluster, now: float) -> Iterator[MetricSample]:
         yield from _samples({"run": each.id}, parts)
 
 
-def _of_programs(cluster: Cluster, now: float) -> Iterator[MetricSample]:
+def _program_samples(cluster: Cluster, now: float) -> Iterator[MetricSample]:
     shares = {(each.run, each.program, each.fingerprint): each for each in step_shares(cluster)}
     counted: dict[tuple[str, str], int] = {}
     for view in program_views(cluster, now):  # variants of a name share its count
@@ -215,7 +215,7 @@ def _of_programs(cluster: Cluster, now: float) -> Iterator[MetricSample]:
         yield from _samples({"run": run, "program": name}, [("compiles", _NO_LABELS, count or None)])
 
 
-def _of_collective(view: CollectiveView) -> Iterator[_Part]:
+def _collective_parts(view: CollectiveView) -> Iterator[_Part]:
     axes = None if view.axes is None else ",".join(view.axes)
     names = "program", "fingerprint", "op", "kind"
     labels: Labels = {**{name: getattr(view, name) for name in names}, "axes": axes}

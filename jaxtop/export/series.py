@@ -82,7 +82,7 @@ def to_openmetrics_series(moments: Moments) -> Iterator[str]:
             database.executemany("insert into sample values (?, ?, ?)", added)
         database.execute("create index by_series on sample (series)")
         for name in METRICS:
-            numbers = [(labels, number) for (its, labels), number in series.items() if its == name]
+            numbers = [(labels, number) for (metric, labels), number in series.items() if metric == name]
             if numbers:
                 yield openmetrics.heading(name)
             for labels, number in numbers:

@@ -91,7 +91,7 @@ class MessageKind:
             "properties": {name: each for name, each in simple.items() if each is not None},
         }
 
-    def of_columns(self, schema: JsonSchema) -> JsonSchema:
+    def columns_schema(self, schema: JsonSchema) -> JsonSchema:
         """Return the simple schema of a row of a table whose fields are columns."""
         rows: dict[str, JsonSchema] = {}
         for name, column in _places(schema).items():
@@ -125,7 +125,7 @@ class MessageKind:
         if items:
             namers = [self._namer(each) for each in items]
             if not all("title" in each for each in items):
-                return lambda value: _each(namers, value)
+                return lambda value: _named_row(namers, value)
             names = [None if "enum" in each else str(each["title"]) for each in items]
             return lambda value: _struct(names, namers, value)
         if isinstance(schema.get("items"), dict):
@@ -144,7 +144,7 @@ def _places(schema: JsonSchema) -> dict[str, JsonSchema]:
     return {str(each["title"]): each for each in schema.get("prefixItems", ()) if "title" in each}
 
 
-def _each(namers: list[Namer], value: Any) -> Any:
+def _named_row(namers: list[Namer], value: Any) -> Any:
     """Return a row of values of different types."""
     if not isinstance(value, list):
         return _plain(value)

@@ -81,8 +81,8 @@ class Cluster(ClusterState):
             wire.tally(self.rejected, f"unknown message {frame.kind[:32]!r}")
             return
         try:
-            of = keyframe if frame.kind in keyframe.KINDS else wire
-            message = of.decode(frame.kind, frame.raw)
+            codec = keyframe if frame.kind in keyframe.KINDS else wire
+            message = codec.decode(frame.kind, frame.raw)
             self.apply(frame.agent, message, frame.at)
         except wire.Unreadable as error:
             wire.tally(self.rejected, f"unreadable {frame.kind}: {error}")

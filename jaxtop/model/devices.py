@@ -73,8 +73,8 @@ class DeviceView:
         )
         return replace(self, pulse=structs.replace(NO_PULSE, devices=memory))
 
-    def read(self, of: Figure) -> float | None:
-        return of.read(self.pulse, self.position)
+    def read(self, figure: Figure) -> float | None:
+        return figure.read(self.pulse, self.position)
 
     @property
     def key(self) -> tuple[str, int]:
@@ -130,7 +130,7 @@ def fullest(views: Iterable[DeviceView]) -> list[DeviceView]:
     text = units.size(largest)
     # Bisect for the smallest size with the same text, because there may be thousands of devices.
     least = bisect_left(range(largest), True, key=lambda size: units.size(size) == text)
-    return [each for its, size, each in held if size >= least and its >= share - SAME_SHARE]
+    return [each for own_share, size, each in held if size >= least and own_share >= share - SAME_SHARE]
 
 
 def launch_rate(cluster: ClusterState, host: Host) -> float | None:

@@ -35,12 +35,12 @@ _ESTIMATE = "compiled programs, launches"
 _WARNING, _BAD = Level.WARNING, Level.BAD
 
 
-def _durations(name: str, short: str, of: str) -> tuple[Figure, ...]:
+def _durations(name: str, short: str, subject: str) -> tuple[Figure, ...]:
     """Return the median and the 99th percentile of a duration of devices."""
     return tuple(
         _device(
             f"{name}_{part}_s", f"{name.replace('_', ' ')} {part}", Unit.SECONDS, f"{name}_{part}_us",
-            f"device_{name}_{part}_seconds", _DRIVER, f"Duration of {of}, {share}.",
+            f"device_{name}_{part}_seconds", _DRIVER, f"Duration of {subject}, {share}.",
             short_title=f"{short} {part}", rank=6,
         )
         for part, share in (("p50", "median"), ("p99", "99 %"))

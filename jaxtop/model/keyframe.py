@@ -115,7 +115,7 @@ def frames(cluster: ClusterState, at: float, *, has_windows: bool = False) -> It
     for unmet in cluster.unmet.values():
         yield wire.local_frame(unmet.link_at, "", unmet.link)
     for host in cluster.hosts.values():
-        yield from _of_host(cluster, host, at)
+        yield from _host_frames(cluster, host, at)
     if has_windows:
         # By time, because the windows of all hosts are joined, and after what tells how their devices lie.
         windows = chain.from_iterable(cluster.past_windows.values())
@@ -124,7 +124,7 @@ def frames(cluster: ClusterState, at: float, *, has_windows: bool = False) -> It
     yield frame_of(at, "", PastEvents(*slices))
 
 
-def _of_host(cluster: ClusterState, host: Host, at: float) -> Iterator[wire.Frame]:
+def _host_frames(cluster: ClusterState, host: Host, at: float) -> Iterator[wire.Frame]:
     agent, heard_at = host.agent, host.heard_at or at
     times = {"link": host.link_at, "pulse": host.pulse_at or heard_at}
     if host.peer is not None:

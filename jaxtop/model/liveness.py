@@ -106,7 +106,7 @@ def state_of(host: Host, now: float) -> State:
     if host.link.state == "closed":
         # Nothing listens any more. Only a viewer that met the host before can conclude that it died.
         return State.GONE if host.hello is None else State.DIED
-    return _OF_LINK.get(host.link.state) or _by_age(host, now)
+    return _OF_LINK.get(host.link.state) or _state_by_age(host, now)
 
 
 def interval_of(host: Host) -> float:
@@ -221,7 +221,7 @@ _HELD_BY_HOSTS = (
 )  # fmt: skip
 
 
-def _by_age(host: Host, now: float) -> State:
+def _state_by_age(host: Host, now: float) -> State:
     # After a connection is made, or made again, the wait for a pulse begins from there.
     since = max(host.pulse_at or 0.0, host.link_at if host.link.state == "up" else 0.0)
     if not since:

@@ -134,13 +134,14 @@ def reported_figures(pulses: Iterable[Pulse]) -> set[str]:
     """Return the names of figures and device columns that any pulse has. It takes a few us a pulse."""
     found: set[str] = set()
     for columns, host, rhythm in {
-        (_which(each.devices), _which(each.host), each.rhythm and _which(each.rhythm)) for each in pulses
+        (_known_fields(each.devices), _known_fields(each.host), each.rhythm and _known_fields(each.rhythm))
+        for each in pulses
     }:
         found |= _figures_with(columns, host, rhythm)
     return found
 
 
-def _which(sample: DeviceSample | HostSample | Rhythm) -> tuple[bool, ...]:
+def _known_fields(sample: DeviceSample | HostSample | Rhythm) -> tuple[bool, ...]:
     return tuple([value is not None for value in msgspec.structs.astuple(sample)])
 
 
@@ -153,14 +154,14 @@ def _figures_with(
     pulse = Pulse(
         0,
         devices=devices,
-        host=_with_ones(HostSample(), host),
-        rhythm=None if rhythm is None else _with_ones(Rhythm(0), rhythm),
+        host=_ones_where_known(HostSample(), host),
+        rhythm=None if rhythm is None else _ones_where_known(Rhythm(0), rhythm),
     )
     plotted = (*DEVICE_FIGURES, *HOST_FIGURES, *STEP_FIGURES)
     figures = (each.name for each in plotted if each.read(pulse, 0) is not None)
     return frozenset((*figures, *compress(DeviceSample.__struct_fields__, columns)))
 
 
-def _with_ones(sample: _Sample, known: tuple[bool, ...]) -> _Sample:
+def _ones_where_known(sample: _Sample, known: tuple[bool, ...]) -> _Sample:
     names = [name for name, is_set in zip(sample.__struct_fields__, known, strict=True) if is_set]
     return msgspec.structs.replace(sample, **dict.fromkeys(names, 1))

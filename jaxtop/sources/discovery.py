@@ -80,8 +80,8 @@ def _forward(entry: str) -> Forward:
     known, _, leading = entry.partition("=")
     wrong = f"--map {entry[:80]!r} is not HOST:PORT=HOST:PORT or HOST=HOST"
     try:
-        (host, port), (to, to_port) = _split(known), _split(leading)
-        address = resolved(to or "localhost")
+        (host, port), (to_host, to_port) = _split(known), _split(leading)
+        address = resolved(to_host or "localhost")
     except NoTarget as error:
         raise NoTarget(f"{wrong}: {error}") from None
     if not host or not leading or (port is None) != (to_port is None):

@@ -264,7 +264,7 @@ class LiveSource:
             return
         for listed in roster.peers if isinstance(roster, wire.Roster) else ():
             if listed.agent == frame.agent and self._peers.get(listed.agent) is None:
-                telemetry = self._map.of(listed.telemetry, listed.hostname)
+                telemetry = self._map.endpoint_to_dial(listed.telemetry, listed.hostname)
                 if telemetry == listed.telemetry:
                     telemetry = f"{typed.rpartition(':')[0]}:{listed.telemetry.rpartition(':')[2]}"
                 self._peers.follow(listed, telemetry, typed)

@@ -13,7 +13,7 @@ class Forward(NamedTuple):
 
     host: str
     port: int | None
-    to: str
+    to_host: str
     to_port: int | None
 
 
@@ -23,7 +23,7 @@ class AddressMap:
     def __init__(self, forwards: Iterable[Forward] = ()) -> None:
         self._forwards = {(each.host.lower(), each.port): each for each in forwards}
 
-    def of(self, endpoint: str, hostname: str = "") -> str:
+    def endpoint_to_dial(self, endpoint: str, hostname: str = "") -> str:
         """Return what to dial for this endpoint of a host."""
         if not self._forwards:
             return endpoint
@@ -31,13 +31,13 @@ class AddressMap:
         for name in (address.strip("[]"), hostname, hostname.partition(".")[0]):
             found = port.isdecimal() and self._find(name.lower(), int(port))
             if found:
-                return f"{found.to}:{found.to_port or port}"
+                return f"{found.to_host}:{found.to_port or port}"
         return endpoint
 
     def typed(self, host: str, ports: Iterable[int]) -> list[str]:
         """Return what to dial for a host that the user typed; nothing if it has no entry."""
         found = ((self._find(host.strip("[]").lower(), port), port) for port in ports)
-        return [f"{each.to}:{each.to_port or port}" for each, port in found if each is not None]
+        return [f"{each.to_host}:{each.to_port or port}" for each, port in found if each is not None]
 
     def _find(self, host: str, port: int) -> Forward | None:
         return self._forwards.get((host, port)) or self._forwards.get((host, None))

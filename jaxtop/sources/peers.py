@@ -124,13 +124,13 @@ class Peers:
 
     def _way_to(self, who: wire.Hello | wire.Peer) -> tuple[str, str]:
         """Return the addresses of an agent: its own, or those of the tunnel over which it was heard."""
-        telemetry = self._map.of(who.telemetry, who.hostname)
+        telemetry = self._map.endpoint_to_dial(who.telemetry, who.hostname)
         if isinstance(who, wire.Hello) and telemetry not in self._at_endpoint:
             port = who.telemetry.rpartition(":")[2]
             for peer in self._peers.values():
                 if peer.telemetry.is_taken and peer.endpoint.rpartition(":")[2] == port:
                     return peer.endpoint, peer.requests
-        return telemetry, self._map.of(who.requests, who.hostname)
+        return telemetry, self._map.endpoint_to_dial(who.requests, who.hostname)
 
     def _judge(self, address: AgentAddress, state: str, *, is_hung_up: bool) -> str:
         has_neighbour = state == "closed" and any(address.is_beside(each.address) for each in self)

@@ -120,7 +120,7 @@ class WriterStream:
     def frames(self, after: int | None, until: int | None) -> Iterator[tuple[int, wire.Frame]]:
         """Yield the frames after one time and up to another, with their times."""
         since = None if after is None else after - self._ahead
-        to = None if until is None else until - self._ahead
+        up_to = None if until is None else until - self._ahead
         begin = self._first_keyframe if self.is_black_box else None
         if begin is not None and (after is None or after < self.time_of(begin[1])):
             # Older files were deleted: the first keyframe has the messages that were sent only once, in them.
@@ -129,7 +129,7 @@ class WriterStream:
             if until is None or at <= until:
                 yield from ((at, frame) for frame in self.state(*begin))
         for recording in self.recordings:
-            for at, frame in recording.frames(since, to):
+            for at, frame in recording.frames(since, up_to):
                 yield at + self._ahead, self._moved(frame)
         if self.has_died and (span := self.span) is not None:
             at = to_ns(span[1])

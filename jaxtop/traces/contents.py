@@ -16,7 +16,7 @@ from jaxtop.base.protobuf import Malformed, read
 from jaxtop.traces import gpu, tpu
 from jaxtop.traces.executes import EXECUTE, HOST
 from jaxtop.traces.launches import CLOCKS_NS
-from jaxtop.traces.parts import MOST_READ, On, rounds, total_length
+from jaxtop.traces.parts import MOST_READ, DeviceLaunch, rounds, total_length
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -102,7 +102,11 @@ class Contents:
     def cut_ns(self) -> int:
         """The device time of launches that the trace cuts off, also of those that it shows in part only."""
         seen = self.seen
-        of_work = (total_length(its) for on, its in seen.busy.items() if (on.module, on.run) in seen.cut)
+        of_work = (
+            total_length(intervals)
+            for launch, intervals in seen.busy.items()
+            if (launch.module, launch.run) in seen.cut
+        )
         of_ops = (op.end - op.start for op in seen.ops if (op.module, op.run) in seen.cut)
         return seen.cut_ns + sum(of_work) + sum(of_ops)
 
@@ -124,8 +128,8 @@ def contents(trace: Trace, compiled: ProfilePrograms, most: int = MOST_READ) -> 
     id_of = _ids(platform, trace.planes)
     found = []
     for each in programs(seen, compiled, id_of):
-        its = compiled.devices.get(each.name)
-        is_larger = bool(devices) and its is not None and len(its) > len(devices)
+        own_devices = compiled.devices.get(each.name)
+        is_larger = bool(devices) and own_devices is not None and len(own_devices) > len(devices)
         is_shared = is_larger or each.name in host.shared
         found.append(replace(each, host_runs=host.runs.get(each.name), is_shared=is_shared))
     return Contents(platform, devices, tuple(found), seen, tuple(trace.warnings), trace.copies)
@@ -165,12 +169,12 @@ def platform_of(planes: Iterable[XPlane]) -> tuple[str, tuple[TracedDevice, ...]
             platform, kind = _VENDORS.get(plane.stats.get("device_vendor"), "gpu"), _gpu(plane)
         else:
             continue
-        its = found.setdefault(platform, {})
-        its[int(match[1])] = its.get(int(match[1])) or kind
+        kinds = found.setdefault(platform, {})
+        kinds[int(match[1])] = kinds.get(int(match[1])) or kind
     if not found:
         return "cpu", ()
-    platform, its = max(found.items(), key=lambda each: len(each[1]))
-    return platform, tuple(TracedDevice(number, its[number]) for number in sorted(its))
+    platform, kinds = max(found.items(), key=lambda each: len(each[1]))
+    return platform, tuple(TracedDevice(number, kinds[number]) for number in sorted(kinds))
 
 
 def _gpu(plane: XPlane) -> str | None:
@@ -209,9 +213,9 @@ def programs(
     of_module: defaultdict[str, dict[int, dict[int, int]]] = defaultdict(dict)
     for span in seen.spans:
         of_module[span.module].setdefault(span.run, {})[span.device] = span.start
-    for on, start in _of_cut(seen):
-        its = of_module[on.module].setdefault(on.run, {})
-        its[on.device] = min(start, its.get(on.device, start))
+    for launch, start in _cut_launches(seen):
+        starts = of_module[launch.module].setdefault(launch.run, {})
+        starts[launch.device] = min(start, starts.get(launch.device, start))
     ops: defaultdict[tuple[str, int], list[Op]] = defaultdict(list)
     for op in seen.ops:
         ops[op.module, op.run].append(op)
@@ -229,14 +233,14 @@ def programs(
     return tuple(found)
 
 
-def _of_cut(seen: Seen) -> Iterator[tuple[On, int]]:
+def _cut_launches(seen: Seen) -> Iterator[tuple[DeviceLaunch, int]]:
     """Yield where launches ran that are not whole, and since when as far as the trace shows."""
-    for on, intervals in seen.busy.items():
-        if (on.module, on.run) in seen.cut:
-            yield on, min(intervals)[0]
+    for launch, intervals in seen.busy.items():
+        if (launch.module, launch.run) in seen.cut:
+            yield launch, min(intervals)[0]
     for op in seen.ops:
         if (op.module, op.run) in seen.cut:
-            yield op.on, op.start
+            yield op.device_launch, op.start
 
 
 class _Waits:
@@ -253,9 +257,9 @@ class _Waits:
         self._devices = devices
         self._compiled = compiled
         self._wanted = compiled.wanted
-        its = compiled.devices.get(module)
-        self._numbers = _numbers(devices, its, id_of)
-        self._why_not = NO_GROUPS if its is None or len(its) == len(devices) else OUTSIDE
+        own_devices = compiled.devices.get(module)
+        self._numbers = _numbers(devices, own_devices, id_of)
+        self._why_not = NO_GROUPS if own_devices is None or len(own_devices) == len(devices) else OUTSIDE
 
     def launch(self, starts: Mapping[int, int], ops: Iterable[Op]) -> TracedLaunch:
         """Return a whole launch, with the waits in the collective in which a device waited longest."""
@@ -266,7 +270,9 @@ class _Waits:
         for (name, number), instance in found.items():
             if not self._wanted.meets(self._module, name):
                 continue
-            between = _between(instance, found.get((name, number - 1)), found.get((name, number + 1)))
+            between = _shortest_time_between(
+                instance, found.get((name, number - 1)), found.get((name, number + 1))
+            )
             waits, why = self._instance(name, instance, between, apart)
             if why:
                 unknown[why] += 1
@@ -302,19 +308,19 @@ class _Waits:
             return waits, "" if len(waits) == len(instance) else self._why_not
         why = ""
         for group in groups:
-            its = {device: op for device in group if device is not None and (op := instance.get(device))}
-            if not its or len(group) < 2:
+            present = {device: op for device in group if device is not None and (op := instance.get(device))}
+            if not present or len(group) < 2:
                 continue
-            if len(its) > 1:
-                apart.append(_spread(its.values()))
-            if len(its) < len(group):
-                why = why if waits.keys() >= its.keys() else OUTSIDE
+            if len(present) > 1:
+                apart.append(_spread(present.values()))
+            if len(present) < len(group):
+                why = why if waits.keys() >= present.keys() else OUTSIDE
                 continue
-            lasted = {device: op.end - op.start for device, op in its.items()}
+            lasted = {device: op.end - op.start for device, op in present.items()}
             least = min(lasted.values())
             most = max(CLOCKS_NS, least)
-            if _spread(its.values()) > (most if between is None else min(most, between // 2)):
-                waits = {device: wait for device, wait in waits.items() if device not in its}
+            if _spread(present.values()) > (most if between is None else min(most, between // 2)):
+                waits = {device: wait for device, wait in waits.items() if device not in present}
                 why = APART
                 continue
             waits |= {device: waits.get(device, 0) + each - least for device, each in lasted.items()}
@@ -334,21 +340,21 @@ def _spread(ops: Collection[Op]) -> int:
 
 
 def _numbers(
-    devices: tuple[int, ...], its: frozenset[int] | None, id_of: Callable[[int], int | None]
+    devices: tuple[int, ...], ids: frozenset[int] | None, id_of: Callable[[int], int | None]
 ) -> dict[int, int] | None:
     """Return the numbers of a program's devices in the trace, by id.
 
     Where the trace does not say the ids, they ascend as the numbers do, if all devices are there.
     """
-    if its is None:
+    if ids is None:
         return None
-    found = {its_id: device for device in devices if (its_id := id_of(device)) is not None}
-    if len(found) == len(devices) and found.keys() <= its:
+    found = {own_id: device for device in devices if (own_id := id_of(device)) is not None}
+    if len(found) == len(devices) and found.keys() <= ids:
         return found
-    return dict(zip(sorted(its), devices, strict=True)) if len(its) == len(devices) else None
+    return dict(zip(sorted(ids), devices, strict=True)) if len(ids) == len(devices) else None
 
 
-def _between(instance: Mapping[int, Op], *others: Mapping[int, Op] | None) -> int | None:
+def _shortest_time_between(instance: Mapping[int, Op], *others: Mapping[int, Op] | None) -> int | None:
     """Return the shortest time to the end of another round of a collective; None if it has no other."""
     times = [abs(op.end - other[device].end) for other in others if other for device, op in instance.items()]
     return min(times, default=None)

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from jaxtop.traces.parts import (
     CONTAINER,
+    DeviceLaunch,
     LaunchSpan,
-    On,
     Op,
     Seen,
     WantedCollectives,
@@ -44,7 +44,7 @@ MOST_BETWEEN = 64
 class _Numbered(NamedTuple):
     """A launch on one device, and the compiler's number of its module."""
 
-    on: On
+    launch: DeviceLaunch
     number: int | None
 
 
@@ -54,7 +54,7 @@ class _Operation(NamedTuple):
     One that continued on another thread has the context in which it `goes_on` there.
     """
 
-    on: _Numbered
+    numbered: _Numbered
     name: str
     start: int
     end: int
@@ -95,7 +95,7 @@ class _Reader:
     def line(self, line: Any) -> None:
         """Read the events of one thread, in order of their starts."""
         launches = LAUNCHING.fullmatch(line.name) is not None
-        on: _Numbered | None = None
+        numbered: _Numbered | None = None
         self._threads.append(len(self._starts))
         for event in reading(self._seen, line.events):
             name = event.name
@@ -105,13 +105,13 @@ class _Reader:
             if kind == "end":
                 self._operation_ends(name[len(END) :], event)
             elif kind in {"begin", "finish"}:
-                on = None
+                numbered = None
                 self._launch(kind, event)
             else:
-                if on is None or not launches:
-                    on = self._asked(event)
-                if on is not None:
-                    self._operation(kind, on, name, event)
+                if numbered is None or not launches:
+                    numbered = self._asked(event)
+                if numbered is not None:
+                    self._operation(kind, numbered, name, event)
         self._leave_open()
 
     def _kind(self, name: str) -> str:
@@ -138,21 +138,21 @@ class _Reader:
         values = stats(event)
         if "run_id" not in values or "hlo_module" not in values or "device_ordinal" not in values:
             return None
-        on = On(str(values["hlo_module"]), run_of(values["run_id"]), values["device_ordinal"])
-        return _Numbered(on, values.get("program_id"))
+        launch = DeviceLaunch(str(values["hlo_module"]), run_of(values["run_id"]), values["device_ordinal"])
+        return _Numbered(launch, values.get("program_id"))
 
-    def _operation(self, kind: str, on: _Numbered, name: str, event: Any) -> None:
+    def _operation(self, kind: str, numbered: _Numbered, name: str, event: Any) -> None:
         start, end = extent(event)
-        if start < self._first.get(on, start + 1):
-            self._first[on] = start
+        if start < self._first.get(numbered, start + 1):
+            self._first[numbered] = start
         if kind == "work":
-            self._seen.work(on.on, start, end, name)
+            self._seen.work(numbered.launch, start, end, name)
             return
         if kind == "named":
             self._starts.append(start)
-            self._launches.append(self._numbers.setdefault(on, len(self._numbers)))
+            self._launches.append(self._numbers.setdefault(numbered, len(self._numbers)))
         self._leave_open()
-        self._open = _Operation(on, name, start, end, kind == "named"), event
+        self._open = _Operation(numbered, name, start, end, kind == "named"), event
 
     def _leave_open(self) -> None:
         if self._open is not None:
@@ -171,7 +171,7 @@ class _Reader:
             return
         self._open = None
         if part.is_work:
-            self._seen.work(part.on.on, part.start, part.end, name)
+            self._seen.work(part.numbered.launch, part.start, part.end, name)
         else:
             self._parts.append(part)
 
@@ -187,15 +187,15 @@ class _Reader:
         """Combine the events of all threads."""
         seen = self._seen
         for part in breathing(self._parts, seen.pause):
-            on, ended = part.on.on, (part.end, -1)
+            launch, ended = part.numbered.launch, (part.end, -1)
             if part.goes_on is not None:
                 ended = self._ends.get(part.goes_on, NEVER)
-            op = None if part.is_work else self._wanted.op(on.module, part.name)
+            op = None if part.is_work else self._wanted.op(launch.module, part.name)
             if op is None:
                 end = self._end_of_work(part, *ended)
-                seen.work(on, part.start, end, part.name)
+                seen.work(launch, part.start, end, part.name)
             elif ended != NEVER:
-                seen.ops.append(Op(on.module, on.run, on.device, op, part.start, ended[0]))
+                seen.ops.append(Op(launch.module, launch.run, launch.device, op, part.start, ended[0]))
         self._find_whole()
 
     def _end_of_work(self, part: _Operation, end: int, thread: int) -> int:
@@ -210,20 +210,22 @@ class _Reader:
         for i in range(at, min(until, at + MOST_BETWEEN)):
             if self._starts[i] >= end:
                 break
-            if self._launches[i] == self._numbers.get(part.on):
+            if self._launches[i] == self._numbers.get(part.numbered):
                 return self._starts[i]
         return max(part.end, end)
 
     def _find_whole(self) -> None:
         """Find the whole launches: those with their end, and their beginning or an earlier launch's end."""
-        on_devices = Counter(on.on.run for on in self._first)
+        on_devices = Counter(numbered.launch.run for numbered in self._first)
         earliest: dict[int, int] = {}
         for (_, device), end in self._finished.items():
             earliest[device] = min(end, earliest.get(device, end))
-        for (on, number), start in self._first.items():
-            finished = self._finished.get((on.run, on.device))
-            began = self._begun[on.run] >= on_devices[on.run] or start >= earliest.get(on.device, start + 1)
+        for (launch, number), start in self._first.items():
+            finished = self._finished.get((launch.run, launch.device))
+            began = self._begun[launch.run] >= on_devices[launch.run] or start >= earliest.get(
+                launch.device, start + 1
+            )
             if finished is not None and began:
-                self._seen.spans.append(LaunchSpan(*on, start, finished, number))
+                self._seen.spans.append(LaunchSpan(*launch, start, finished, number))
             else:
-                self._seen.cut.add((on.module, on.run))
+                self._seen.cut.add((launch.module, launch.run))

@@ -157,12 +157,12 @@ class Executes:
             if root is not None and each.device is not None:
                 root.devices.add(each.device)
 
-    def of_context(self, context: Context) -> HostEvent | None:
+    def launch_of_context(self, context: Context) -> HostEvent | None:
         """Return the launch that handed on this context."""
         producers = self._producers.get(context)
         return self._root(producers[-1]) if producers else None
 
-    def of_call(self, correlation: int) -> HostEvent | None:
+    def launch_of_call(self, correlation: int) -> HostEvent | None:
         """Return the launch that made a call of the driver; None if it is unknown or not the only candidate.
 
         Where the calls have threads of their own in the trace, the launch is the one in whose time the call
@@ -173,7 +173,7 @@ class Executes:
             return None
         if call.around is not None and (root := self._root(call.around)) is not None:
             return root
-        candidates = self._at(call.at)
+        candidates = self._running_at(call.at)
         if len(candidates) > 1 and call.program is not None:
             candidates = [each for each in candidates if call.program in self._programs.get(each, ())]
         return candidates[0] if len(candidates) == 1 else None
@@ -183,9 +183,9 @@ class Executes:
         if root is None:
             return set()
         named = [number for number, call in self.calls.items() if call.program == program]
-        return {number for number in named if self.of_call(number) is root}
+        return {number for number in named if self.launch_of_call(number) is root}
 
-    def _at(self, at: int) -> list[HostEvent]:
+    def _running_at(self, at: int) -> list[HostEvent]:
         """Return the launches that the host was making at this time."""
         first = bisect_right(self._starts, at - self._longest - 1)
         last = bisect_right(self._starts, at)

@@ -14,7 +14,17 @@ from typing import Any
 
 from jaxtop.traces.executes import HOST, Executes, HostEvent
 from jaxtop.traces.launches import ProgramRun, ProgramVariant, assign
-from jaxtop.traces.parts import NO_CALL, LaunchSpan, On, Op, Seen, WantedCollectives, extent, reading, stats
+from jaxtop.traces.parts import (
+    NO_CALL,
+    DeviceLaunch,
+    LaunchSpan,
+    Op,
+    Seen,
+    WantedCollectives,
+    extent,
+    reading,
+    stats,
+)
 from jaxtop.traces.sequences import Kernel, split
 
 PLANE = re.compile(r"/device:GPU:(\d+)")
@@ -46,9 +56,9 @@ def read(profile: Any, wanted: WantedCollectives, ordinals: dict[int, int], seen
             executes.line(line)
     executes.finish()
     runs: dict[ProgramRun, list[Kernel]] = {}
-    for (program, device), its in kernels.items():
-        runs.update(_runs(program, device, its, executes, seen))
-    collectives = {run: _collectives(run, its, wanted) for run, its in runs.items()}
+    for (program, device), kernels_of_program in kernels.items():
+        runs.update(_runs(program, device, kernels_of_program, executes, seen))
+    collectives = {run: _collectives(run, kernels_of_run, wanted) for run, kernels_of_run in runs.items()}
     for run in runs:
         _note_ends(run, collectives[run], wanted)
     _note_short(runs, executes)
@@ -88,14 +98,14 @@ def _runs(
     of_root: defaultdict[HostEvent, list[Kernel]] = defaultdict(list)
     others: list[Kernel] = []
     for kernel in kernels:
-        root = None if kernel.correlation is None else executes.of_call(kernel.correlation)
+        root = None if kernel.correlation is None else executes.launch_of_call(kernel.correlation)
         if root is None:
             others.append(kernel)
         else:
             of_root[root].append(kernel)
     # What ran before the first known launch was launched before the trace began. Later kernels lost their
     # calls.
-    first = min((its[0].start for its in of_root.values()), default=None)
+    first = min((kernels_of_run[0].start for kernels_of_run in of_root.values()), default=None)
     before = [kernel for kernel in others if first is None or kernel.start <= first]
     pieces, cut, unknown = split(before)
     if first is not None:
@@ -103,8 +113,11 @@ def _runs(
     seen.cut_ns += _time(cut)
     if unknown:
         seen.leave(NO_CALL, _time(unknown))
-    found = {_run(program, device, its, root): its for root, its in of_root.items()}
-    found.update({_run(program, device, its, None): its for its in pieces})
+    found = {
+        _run(program, device, kernels_of_run, root): kernels_of_run
+        for root, kernels_of_run in of_root.items()
+    }
+    found.update({_run(program, device, kernels_of_run, None): kernels_of_run for kernels_of_run in pieces})
     _note_incomplete(list(found), unknown)
     return found
 
@@ -125,9 +138,9 @@ def _time(kernels: list[Kernel]) -> int:
 def _run(program: ProgramVariant, device: int, kernels: list[Kernel], root: HostEvent | None) -> ProgramRun:
     number = int(program.variant) if program.variant.isdecimal() else None
     end = max(kernel.end for kernel in kernels)
-    its = ProgramRun(program, device, kernels[0].start, end, number, root)
-    its.busy_ns, its.operations = _time(kernels), len(kernels)
-    return its
+    made = ProgramRun(program, device, kernels[0].start, end, number, root)
+    made.busy_ns, made.operations = _time(kernels), len(kernels)
+    return made
 
 
 def _collectives(
@@ -139,13 +152,16 @@ def _collectives(
         op = wanted.op(run.program.module, kernel.op)
         if op is not None:
             found[op].append(kernel)
-    return {op: [each for each in its if each.is_of_library] or its for op, its in found.items()}
+    return {
+        op: [each for each in kernels_of_op if each.is_of_library] or kernels_of_op
+        for op, kernels_of_op in found.items()
+    }
 
 
 def _note_ends(run: ProgramRun, collectives: dict[str, list[Kernel]], wanted: WantedCollectives) -> None:
-    for op, its in collectives.items():
+    for op, kernels_of_op in collectives.items():
         if wanted.meets(run.program.module, op):
-            for number, kernel in enumerate(its):
+            for number, kernel in enumerate(kernels_of_op):
                 run.ends[op, number] = kernel.end, kernel.end - kernel.start
 
 
@@ -156,14 +172,14 @@ def _note_short(runs: dict[ProgramRun, list[Kernel]], executes: Executes) -> Non
     """
     sizes: defaultdict[ProgramVariant, Counter[int]] = defaultdict(Counter)
     last: dict[int, ProgramRun] = {}
-    for run, its in runs.items():
-        sizes[run.program][len(its)] += 1
+    for run, kernels_of_run in runs.items():
+        sizes[run.program][len(kernels_of_run)] += 1
         if run.device not in last or run.end > last[run.device].end:
             last[run.device] = run
     for run in last.values():
-        its = runs[run]
-        if sizes[run.program][len(its)] == 1:
-            done = {kernel.correlation for kernel in its}
+        kernels_of_run = runs[run]
+        if sizes[run.program][len(kernels_of_run)] == 1:
+            done = {kernel.correlation for kernel in kernels_of_run}
             calls = executes.calls_of(run.root, run.program.module)
             run.is_cut |= not calls or not calls <= done
 
@@ -171,11 +187,11 @@ def _note_short(runs: dict[ProgramRun, list[Kernel]], executes: Executes) -> Non
 def _show(
     run: ProgramRun, number: int, kernels: list[Kernel], collectives: dict[str, list[Kernel]], seen: Seen
 ) -> None:
-    on = On(run.program.module, number, run.device)
-    seen.spans.append(LaunchSpan(*on, run.start, run.end, run.number))
-    op_of = {kernel: op for op, its in collectives.items() for kernel in its}
+    launch = DeviceLaunch(run.program.module, number, run.device)
+    seen.spans.append(LaunchSpan(*launch, run.start, run.end, run.number))
+    op_of = {kernel: op for op, kernels_of_op in collectives.items() for kernel in kernels_of_op}
     for kernel in kernels:
         if kernel in op_of:
-            seen.ops.append(Op(*on, op_of[kernel], kernel.start, kernel.end))
+            seen.ops.append(Op(*launch, op_of[kernel], kernel.start, kernel.end))
         else:
-            seen.work(on, kernel.start, kernel.end, kernel.op)
+            seen.work(launch, kernel.start, kernel.end, kernel.op)

@@ -97,10 +97,10 @@ def along(axes: Sequence[int], ids: Sequence[int], parts: Sequence[AxisPart]) ->
     return rows([ids[i] for i in order], prod(dimensions[i] for i in chosen))
 
 
-def _divided(whole: int, by: int) -> int:
-    if by < 1 or whole % by:
+def _divided(whole: int, pieces: int) -> int:
+    if pieces < 1 or whole % pieces:
         raise ValueError("a part of an axis that does not divide it")
-    return whole // by
+    return whole // pieces
 
 
 def span(listed: Groups) -> int:

@@ -39,7 +39,7 @@ NOT_MATCHED = "the launches of several devices could not be matched"
 APART = "collectives of a launch ended at different times"
 
 
-class On(NamedTuple):
+class DeviceLaunch(NamedTuple):
     """A launch on one device. Run ids and launches are numbered per program, so the module is part of it."""
 
     module: str
@@ -61,8 +61,8 @@ class LaunchSpan(NamedTuple):
     number: int | None = None
 
     @property
-    def on(self) -> On:
-        return On(self.module, self.run, self.device)
+    def device_launch(self) -> DeviceLaunch:
+        return DeviceLaunch(self.module, self.run, self.device)
 
 
 class Op(NamedTuple):
@@ -82,8 +82,8 @@ class Op(NamedTuple):
     has_barrier: bool = False
 
     @property
-    def on(self) -> On:
-        return On(self.module, self.run, self.device)
+    def device_launch(self) -> DeviceLaunch:
+        return DeviceLaunch(self.module, self.run, self.device)
 
     @property
     def arrived(self) -> int:
@@ -125,12 +125,12 @@ class Seen:
 
     spans: list[LaunchSpan] = field(default_factory=list)
     ops: list[Op] = field(default_factory=list)
-    busy: dict[On, list[tuple[int, int]]] = field(default_factory=dict)
+    busy: dict[DeviceLaunch, list[tuple[int, int]]] = field(default_factory=dict)
     # The transfers in flight meanwhile, if the trace has them apart from the operations that wait for them.
-    flights: dict[On, list[tuple[int, int]]] = field(default_factory=dict)
+    flights: dict[DeviceLaunch, list[tuple[int, int]]] = field(default_factory=dict)
     # The waits before collectives, if the trace has them apart from the collectives.
-    barriers: dict[On, list[tuple[int, int]]] = field(default_factory=dict)
-    named: dict[On, dict[str, OperationRuns]] = field(default_factory=dict)
+    barriers: dict[DeviceLaunch, list[tuple[int, int]]] = field(default_factory=dict)
+    named: dict[DeviceLaunch, dict[str, OperationRuns]] = field(default_factory=dict)
     shows_runs: bool = True  # each run of an operation is one event
     cut: set[tuple[str, int]] = field(default_factory=set)  # (module, run) that the window cuts off
     # Whether all processes number a launch alike. Otherwise a run counts the launches in this trace.
@@ -147,14 +147,14 @@ class Seen:
     most: int = MOST_READ
     pause: Callable[[], object] = no_pause
 
-    def work(self, on: On, start: int, end: int, name: str, lasted: int | None = None) -> None:
+    def work(self, launch: DeviceLaunch, start: int, end: int, name: str, lasted: int | None = None) -> None:
         """Note work of a launch on a device; the name is that of the operation.
 
         `lasted` is how long it took, where that is known better than from its start and end.
         """
-        self.busy.setdefault(on, []).append((start, end))
+        self.busy.setdefault(launch, []).append((start, end))
         if self.has_names:
-            named = self.named.setdefault(on, {})
+            named = self.named.setdefault(launch, {})
             runs = named.get(name)
             if runs is None:
                 runs = named[name] = OperationRuns()

@@ -88,9 +88,9 @@ class ProfilePrograms:
     @property
     def wanted(self) -> WantedCollectives:
         """Which operations are collectives: by the programs, and of others by their names."""
-        its = self.collectives.items()
-        one_way = frozenset(key for key, each in its if each.kind in ONE_WAY)
-        barriers = frozenset(key for key, each in its if each.has_barrier)
+        listed = self.collectives.items()
+        one_way = frozenset(key for key, each in listed if each.kind in ONE_WAY)
+        barriers = frozenset(key for key, each in listed if each.has_barrier)
         return WantedCollectives(self.names, frozenset(self.names), one_way, barriers)
 
 
@@ -113,7 +113,9 @@ def started(message: bytes) -> dict[str, str]:
         for computation in module.messages(_COMPUTATION)
     }
     instructions = [
-        each for its in module.messages(_COMPUTATION) for each in its.messages(_COMPUTATION_INSTRUCTION)
+        each
+        for computation in module.messages(_COMPUTATION)
+        for each in computation.messages(_COMPUTATION_INSTRUCTION)
     ]
     names = {each.number(_ID): each.text(_NAME) or "" for each in instructions}
     return {
@@ -176,10 +178,12 @@ class _Module:
             computation.number(_COMPUTATION_ID): computation.messages(_COMPUTATION_INSTRUCTION)
             for computation in module.messages(_COMPUTATION)
         }
-        self._instructions = [each for its in computations.values() for each in its]
+        self._instructions = [each for instructions in computations.values() for each in instructions]
         self._by_number = {each.number(_ID): each for each in self._instructions}
         # The collectives inside computations that others call, and the calls that start or end them there.
-        self._inside = {number: found for number, its in computations.items() if (found := _first(its))}
+        self._inside = {
+            number: found for number, instructions in computations.items() if (found := _first(instructions))
+        }
         self._parts = {
             number: {each.text(_TARGET) for each in computations[number]} & {_STARTS, _FINISHES}
             for number in self._inside

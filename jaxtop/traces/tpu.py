@@ -15,7 +15,17 @@ from typing import Any
 
 from jaxtop.traces.executes import HOST, Executes
 from jaxtop.traces.launches import ProgramRun, ProgramVariant, assign
-from jaxtop.traces.parts import CONTAINER, LaunchSpan, On, Op, Seen, WantedCollectives, extent, reading, stats
+from jaxtop.traces.parts import (
+    CONTAINER,
+    DeviceLaunch,
+    LaunchSpan,
+    Op,
+    Seen,
+    WantedCollectives,
+    extent,
+    reading,
+    stats,
+)
 
 PLANE = re.compile(r"/device:TPU:(\d+)")  # "/device:TPU:0 SparseCore 1" is not a separate core
 LAUNCHES, OPS, IN_FLIGHT, WAITS = "XLA Modules", "XLA Ops", "Async XLA Ops", "XLA TraceMe"
@@ -80,7 +90,7 @@ class _Core:
                 continue
             values = stats(event)
             context = (int(values["_ct"]), int(values["_c"])) if "_c" in values and "_ct" in values else None
-            root = None if context is None else self._executes.of_context(context)
+            root = None if context is None else self._executes.launch_of_context(context)
             program = ProgramVariant(module[1], module[2] or "")
             self.runs.append(ProgramRun(program, self._device, *extent(event), root=root))
         self.runs.sort(key=lambda run: run.start)
@@ -121,9 +131,9 @@ class _Core:
             own = []
             while left and left[0][1] <= each.start:
                 own.append(left.popleft())
-            its = [end - start for run, start, end in own if run is each.run]
-            if its:
-                found[each] = sum(its)
+            durations = [end - start for run, start, end in own if run is each.run]
+            if durations:
+                found[each] = sum(durations)
         return found
 
     def _around(self, at: int) -> ProgramRun | None:
@@ -168,25 +178,27 @@ def _show(
     seen: Seen,
 ) -> None:
     """Note what a core did; `expected` has the collectives that all follow a barrier, as some did."""
-    on = {run: On(run.program.module, numbers[run], run.device) for run in core.runs if run in numbers}
-    seen.spans += [LaunchSpan(*on[run], run.start, run.end) for run in core.runs if run in on]
+    launches = {
+        run: DeviceLaunch(run.program.module, numbers[run], run.device) for run in core.runs if run in numbers
+    }
+    seen.spans += [LaunchSpan(*launches[run], run.start, run.end) for run in core.runs if run in launches]
     for run, start, end in core.flights:
-        if run in on:
-            seen.flights.setdefault(on[run], []).append((start, end))
+        if run in launches:
+            seen.flights.setdefault(launches[run], []).append((start, end))
     for run, start, end in core.barriers:
-        if run in on:
-            seen.barriers.setdefault(on[run], []).append((start, end))
+        if run in launches:
+            seen.barriers.setdefault(launches[run], []).append((start, end))
     for each in core.work:
-        if each.run not in on:
+        if each.run not in launches:
             continue
         if each.collective is None:
-            seen.work(on[each.run], each.start, each.end, each.name, each.lasted)
+            seen.work(launches[each.run], each.start, each.end, each.name, each.lasted)
         elif "-start" not in each.name:
             module = each.run.program.module
             has_barrier = each in waits or (module, each.collective) in expected
             waited = waits.get(each) if has_barrier else 0
             began = each.end - each.lasted  # all members leave at the end
-            seen.ops.append(Op(*on[each.run], each.collective, began, each.end, waited, has_barrier))
+            seen.ops.append(Op(*launches[each.run], each.collective, began, each.end, waited, has_barrier))
 
 
 def _lasted(event: Any) -> int:

@@ -87,8 +87,9 @@ class XLine:
     def is_copy_of(self, other: XLine) -> bool:
         """Return whether another line has the same events at the same times."""
         return all(
-            (one.start_ps, one.duration_ps, one.name) == (its.start_ps, its.duration_ps, its.name)
-            for one, its in zip(self._read(), other._read(), strict=True)
+            (one.start_ps, one.duration_ps, one.name)
+            == (other_event.start_ps, other_event.duration_ps, other_event.name)
+            for one, other_event in zip(self._read(), other._read(), strict=True)
         )
 
     def _read(self) -> Iterator[XEvent]:

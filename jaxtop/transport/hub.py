@@ -51,10 +51,10 @@ class Hub:
                     taken.append(ReceivedRequest(parts[0].bytes, is_from_owner(parts[1]), parts[1].bytes))
         return taken
 
-    def send(self, to: bytes, raw: bytes) -> bool:
+    def send(self, receiver: bytes, raw: bytes) -> bool:
         """Send without waiting; return False if the queue is full. `ConnectionError`: nobody is there."""
         try:
-            self._socket.send_multipart([to, raw], zmq.NOBLOCK)
+            self._socket.send_multipart([receiver, raw], zmq.NOBLOCK)
         except zmq.Again:
             return False
         except zmq.ZMQError as error:

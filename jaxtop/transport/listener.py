@@ -227,7 +227,9 @@ class Listener:
     def _end(self, excess: int) -> None:
         """End this many connections: first the oldest that show no key, then the newest of all."""
         candidates = [key for key in self._open if key not in self._ended]
-        strangers = (key for key in candidates if self._with(key[1], _received) < HANDSHAKE_BYTES)
+        strangers = (
+            key for key in candidates if self._call_with_connection(key[1], _received) < HANDSHAKE_BYTES
+        )
         for key in chain(strangers, reversed(candidates)):
             if excess <= 0:
                 return
@@ -236,7 +238,7 @@ class Listener:
                 self._end_one(key)
 
     def _end_one(self, key: tuple[int, int]) -> None:
-        if self._with(key[1], _shut_down):
+        if self._call_with_connection(key[1], _shut_down):
             self._ended.add(key)
         else:  # its end was not reported
             self._open.pop(key, None)
@@ -248,10 +250,10 @@ class Listener:
         """
         for key, since in list(self._open.items()):
             allowed = ALLOWED_BYTES + ALLOWED_A_SECOND * (now - since)
-            if key not in self._ended and self._with(key[1], _received) > allowed:
+            if key not in self._ended and self._call_with_connection(key[1], _received) > allowed:
                 self._end_one(key)
 
-    def _with(self, fd: int, do: Callable[[socket.socket], int]) -> int:
+    def _call_with_connection(self, fd: int, do: Callable[[socket.socket], int]) -> int:
         """Call `do` with a connection; return 0 if it is not ours, as the descriptor may now be another file.
 
         The call uses a reserved descriptor, so that it works when no others are free.

@@ -147,10 +147,10 @@ class Server:
         """Send to every viewer; one whose queue is full misses the message, and detects the gap."""
         self._telemetry.send(parts)
 
-    def reply(self, to: bytes, parts: list[bytes]) -> None:
+    def reply(self, receiver: bytes, parts: list[bytes]) -> None:
         """Answer one request; a sender that left, or does not read, misses the answer."""
         with suppress(zmq.ZMQError):
-            self._requests.socket.send_multipart([to, *parts], zmq.NOBLOCK)
+            self._requests.socket.send_multipart([receiver, *parts], zmq.NOBLOCK)
 
     def close(self) -> None:
         """Close; if there are viewers, allow the last messages a moment to leave."""

@@ -54,7 +54,7 @@ class AppliedPreferences:
 
     def shown_key(self, key: str) -> str | None:
         """Return how the user's own key in place of this one is shown; None if there is none."""
-        own = next((own for own, of in self._own_keys.items() if of == key), None)
+        own = next((own for own, stands_for in self._own_keys.items() if stands_for == key), None)
         return None if own is None else format_key(own)
 
     def action_theme(self) -> None:

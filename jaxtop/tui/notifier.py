@@ -94,14 +94,14 @@ class Notifier:
             code = f"\x1b]777;notify;jaxtop;{words.replace(';', ',')}\a"
         else:
             code = f"\x1b]9;{words}\a"
-        return _through(code, self._environ)
+        return _through_multiplexer(code, self._environ)
 
 
 def _usual_form(environ: Mapping[str, str]) -> str:
     return OSC777 if environ.get("TERM", "").startswith(_TAKE_777) or "VTE_VERSION" in environ else OSC9
 
 
-def _through(code: str, environ: Mapping[str, str]) -> str:
+def _through_multiplexer(code: str, environ: Mapping[str, str]) -> str:
     """Return a code as tmux and screen pass it on to the terminal around them. A bell needs nothing."""
     if "TMUX" in environ:
         return "\x1bPtmux;" + code.replace("\x1b", "\x1b\x1b") + "\x1b\\"

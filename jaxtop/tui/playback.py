@@ -116,13 +116,13 @@ class Playback:
     def moment(self) -> Moment:
         """The moment that is shown: the same object until the position changes, except at the present."""
         if self._live is not None and self._at is None:
-            return Moment(self._live, self._now, self._probe, self._since)
+            return Moment(self._live, self._now, self._probe, self._live_since)
         if self._moment is None:
             self._moment = self._look()
         return self._moment
 
     @property
-    def _since(self) -> float | None:
+    def _live_since(self) -> float | None:
         return None if self._live is None else self._begun_at
 
     @property
@@ -144,7 +144,7 @@ class Playback:
     def _look(self) -> Moment:
         if self._history is not None and self._history.span is not None:
             self._cluster = self._history.at(self.position)
-        return Moment(self._cluster, self.position, self._probe, self._since)
+        return Moment(self._cluster, self.position, self._probe, self._live_since)
 
     def tick(self, now: float) -> None:
         passed = min(LONGEST_TICK, max(0.0, now - self._now)) if self._begun_at is not None else 0.0
@@ -184,7 +184,7 @@ class Playback:
         if self._at is None and self._live is not None:
             self._at, self._is_held = self._now, True
             self._cluster = self._live.frozen()
-            self._moment = Moment(self._cluster, self._now, self._probe, self._since)
+            self._moment = Moment(self._cluster, self._now, self._probe, self._live_since)
         elif self._is_held:
             self.to_end()
         elif self.is_playing:

@@ -77,12 +77,12 @@ class OpenRequest:
     @property
     def progress(self) -> str:
         answers = self.answers
-        return f"asking {processes(answers.asked)} {self._for}: {answers.answered:,} answered"
+        return f"asking {processes(answers.asked)} {self._purpose}: {answers.answered:,} answered"
 
     @property
     def outcome(self) -> RequestOutcome:
         answers = self.answers
-        parts = [f"asked {processes(answers.asked)} {self._for}: {answers.answered:,} answered"]
+        parts = [f"asked {processes(answers.asked)} {self._purpose}: {answers.answered:,} answered"]
         refused = sorted(answers.refused.items(), key=lambda each: -each[1])
         parts += [f"{count:,} refused: {why}" for why, count in refused]
         if answers.silent:
@@ -90,7 +90,7 @@ class OpenRequest:
         return RequestOutcome("; ".join(parts), answers.answered == answers.asked)
 
     @property
-    def _for(self) -> str:
+    def _purpose(self) -> str:
         return _FOR[self.what] + ("" if self.interval_ms is None else f" {every([self.interval_ms])}")
 
 

@@ -152,7 +152,7 @@ def _troubles(moment: Moment, palette: Palette) -> Iterator[StatusPart]:
         ]
         if not members:
             continue
-        who = _who(moment, members)
+        who = _hosts_text(moment, members)
         ago = ""
         if state is State.DIED:
             times = {units.age(moment.now - host.heard_at) for host in members if host.heard_at}
@@ -166,7 +166,7 @@ def _troubles(moment: Moment, palette: Palette) -> Iterator[StatusPart]:
         yield StatusPart("…" if unmet.link.state == "connecting" else "#", words, palette.warning)
 
 
-def _who(moment: Moment, hosts: Sequence[Host]) -> str:
+def _hosts_text(moment: Moment, hosts: Sequence[Host]) -> str:
     return moment.label(hosts[0]) if len(hosts) == 1 else counted(len(hosts), hosts)
 
 
@@ -184,7 +184,7 @@ def _black_boxes(moment: Moment, palette: Palette) -> Iterator[StatusPart]:
         if not view.state.is_silent and (why := view.host.black_box_trouble):
             found.setdefault(why, []).append(view.host)
     for why, hosts in found.items():
-        yield StatusPart("!", f"{_who(moment, hosts)} {why}", palette.bad, "black_box")
+        yield StatusPart("!", f"{_hosts_text(moment, hosts)} {why}", palette.bad, "black_box")
 
 
 def _figures(finding: Finding) -> str:

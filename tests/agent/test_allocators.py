@@ -107,8 +107,8 @@ def test_a_pool_whose_largest_block_is_not_searched_for_is_not_in_pieces(stats):
     assert largest_block(sample, 0) is None and largest_piece(sample, 0) is None
     assert scattered_bytes(sample, 0) == 0
     (view,) = memory_views(cluster_with(sample), device_views(cluster_with(sample), NOW))
-    assert (view.of(Part.RESERVED), view.largest_free_bytes) == (0, None)
-    assert view.of(Part.FREE) == stats["bytes_limit"] - stats["bytes_in_use"]
+    assert (view.bytes_of(Part.RESERVED), view.largest_free_bytes) == (0, None)
+    assert view.bytes_of(Part.FREE) == stats["bytes_limit"] - stats["bytes_in_use"]
 
 
 def test_a_pool_that_is_all_in_use_has_a_largest_block_of_nothing():

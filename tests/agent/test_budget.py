@@ -23,8 +23,8 @@ from jaxtop_agent.service.sampler import IDLE_INTERVAL, Sampler
 def paced(share: CpuShare, *costs: float) -> list[float]:
     throttle = Throttle(share)
     for _ in range(WARM_UP_TURNS):
-        throttle.after(0.0)
-    return [throttle.after(cost) for cost in costs]
+        throttle.pause_after(0.0)
+    return [throttle.pause_after(cost) for cost in costs]
 
 
 def test_a_part_waits_until_its_share_is_earned():
@@ -42,17 +42,17 @@ def test_what_says_no_age_waits_no_longer_than_it_may():
 def test_the_first_turns_are_close_together_while_they_are_cheap():
     for cost, close in ((0.02, WARM_UP_TURNS), (0.06, 2), (0.5, 1)):
         throttle = Throttle(CpuShare(0.001))
-        pauses = [throttle.after(cost) for _ in range(WARM_UP_TURNS + 1)]
+        pauses = [throttle.pause_after(cost) for _ in range(WARM_UP_TURNS + 1)]
         assert pauses == [WARM_UP_PAUSE] * close + [pytest.approx(cost / 0.001)] * (WARM_UP_TURNS + 1 - close)
 
 
 def test_a_part_may_use_its_first_seconds_again_once_it_has_earned_them():
     throttle = Throttle(CpuShare(0.002, at_first=0.25))
-    assert [throttle.after(0.1, elapsed=1) for _ in range(3)] == [0.0, 0.0, WARM_UP_PAUSE]
-    assert throttle.after(0.01, elapsed=20) > 0  # 0.04 s of these earned, 0.06 s too much used
-    assert throttle.after(0.0001, elapsed=60) == 0.0
-    assert throttle.after(0.2, elapsed=1e6) == 0.0
-    assert throttle.after(0.2, elapsed=0) > 0  # they are never more than at first
+    assert [throttle.pause_after(0.1, elapsed=1) for _ in range(3)] == [0.0, 0.0, WARM_UP_PAUSE]
+    assert throttle.pause_after(0.01, elapsed=20) > 0  # 0.04 s of these earned, 0.06 s too much used
+    assert throttle.pause_after(0.0001, elapsed=60) == 0.0
+    assert throttle.pause_after(0.2, elapsed=1e6) == 0.0
+    assert throttle.pause_after(0.2, elapsed=0) > 0  # they are never more than at first
 
 
 class Reading:

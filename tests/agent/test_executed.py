@@ -167,7 +167,7 @@ def test_the_notes_of_all_computations_have_one_bound(monkeypatch):
         for _ in found.add(name, listed):
             pass
         assert len(noted := [each for one in found._notes._listed.values() for each in one]) <= 16
-    assert {each.by.opcode for each in noted} == {"fusion"}
+    assert {each.instruction.opcode for each in noted} == {"fusion"}
 
 
 def test_texts_that_cannot_be_read_have_no_operations(monkeypatch):

@@ -47,9 +47,9 @@ def test_kernels_of_a_graph_belong_to_the_launch_that_launched_it(process):
     seen = seen_of(h100.PAIR[process])
     assert (len(seen.spans), seen.cut, seen.left_ns, seen.unassigned) == (6, set(), {}, 0.0)
     for span in seen.spans:
-        named = seen.named[span.on]
+        named = seen.named[span.device_launch]
         assert named["command_buffer_1"].count == 7
-        collectives = [op for op in seen.ops if op.on == span.on]
+        collectives = [op for op in seen.ops if op.device_launch == span.device_launch]
         assert sum(each.count for each in named.values()) + len(collectives) == KERNELS - 3
 
 

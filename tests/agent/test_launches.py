@@ -102,7 +102,7 @@ class TestLaunches:
                 copy(x)
                 time.sleep(0.01)
             hooks = jaxtop_agent._agent._hooks
-            rhythm = StepRhythm(hooks.launched, SimpleNamespace(since=lambda at: []))
+            rhythm = StepRhythm(hooks.launched, SimpleNamespace(calls_since=lambda at: []))
             board = Board(identify("run"))
             rhythm.collect(board, None)
             print(*board.sampler.rhythm.functions, hooks.launches()["multiply"])
@@ -135,7 +135,7 @@ class TestLaunches:
                     x = each(x)
                 time.sleep(0.01)
             hooks = jaxtop_agent._agent._hooks
-            rhythm = StepRhythm(hooks.launched, SimpleNamespace(since=lambda at: []))
+            rhythm = StepRhythm(hooks.launched, SimpleNamespace(calls_since=lambda at: []))
             board = Board(identify("run"))
             rhythm.collect(board, None)
             print(*board.sampler.rhythm.functions)
@@ -197,7 +197,7 @@ class TestLaunches:
 
             def seen(name):
                 names = hook.names()
-                return [names[each.function] for each in hook.since(0)].count(name)
+                return [names[each.function] for each in hook.launches_since(0)].count(name)
 
             @jax.jit
             def step(x):

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from jaxtop import traces
-from jaxtop.traces.parts import CONTAINER, LaunchSpan, On, Op, Seen
+from jaxtop.traces.parts import CONTAINER, DeviceLaunch, LaunchSpan, Op, Seen
 from jaxtop.wire import MAX_TELEMETRY, Operations, Window, encode
 from jaxtop_agent.core.board import Board, Topology
 from jaxtop_agent.profiler import operations
@@ -192,7 +192,7 @@ def made(operations_each, programs=1):
     for program in range(programs):
         at = program * 10**9
         for i in range(operations_each):
-            seen.work(On(f"jit_{program}", program, 0), at, at + (i + 1) * 1000, f"op.{i}")
+            seen.work(DeviceLaunch(f"jit_{program}", program, 0), at, at + (i + 1) * 1000, f"op.{i}")
             at += (i + 1) * 1000
         seen.spans.append(LaunchSpan(f"jit_{program}", program, 0, program * 10**9, at + 500_000))
     return seen
@@ -217,7 +217,7 @@ class TestWhatIsSent:
     def test_a_message_stays_small_whatever_names_the_trace_has(self):
         seen = Seen(has_names=True, spans=[LaunchSpan("jit_f", 1, 0, 0, 10**9)])
         for i in range(1_000):
-            seen.work(On("jit_f", 1, 0), i, i + 1000, f"{i}" * 3000)
+            seen.work(DeviceLaunch("jit_f", 1, 0), i, i + 1000, f"{i}" * 3000)
         assert len(encode(news_of(seen)[0])) < MAX_TELEMETRY // 16
 
     def test_the_program_is_the_one_that_was_launched(self):

@@ -86,13 +86,13 @@ def findings_about(fault: type[Fault], follower: Follower, output: Output) -> It
 def is_found(fault: type[Fault], found: Iterable[tuple[float, Finding]]) -> bool:
     """Whether the findings about a fault name all that it consists of."""
     listed = [each for _, each in found]
-    return all(any(is_about(one, each) for each in listed) for one in fault.of or (fault,))
+    return all(any(is_about(one, each) for each in listed) for one in fault.parts or (fault,))
 
 
 def is_about(fault: type[Fault], finding: Finding) -> bool:
     """Whether a finding names the fault and its subject."""
-    if fault.of:
-        return any(is_about(one, finding) for one in fault.of)
+    if fault.parts:
+        return any(is_about(one, finding) for one in fault.parts)
     subject = finding.subject
     if finding.rule not in fault.rules:
         return False

@@ -46,7 +46,7 @@ def machine(census: wire.Arrays, platform: str = "gpu", source: str = "allocator
 
 def parts(cluster, device: int = 0) -> dict[str, int | None]:
     view = memory_views(cluster, device_views(cluster, 10))[device]
-    return {str(part): view.of(part) for part in Part}
+    return {str(part): view.bytes_of(part) for part in Part}
 
 
 STATE = census(
@@ -182,7 +182,7 @@ def test_only_what_changed_is_derived_again():
     change = wire.ArraysChange(2000, serial=7, number=1, counts=((5, 10),))
     tell(cluster, (11, "r1-0", change))
     view = memory_views(cluster, device_views(cluster, 11))[0]
-    assert view.of(Part.UNNAMED) == 20 and cluster.derived.last("plan of arrays", "r1-0") is plan
+    assert view.bytes_of(Part.UNNAMED) == 20 and cluster.derived.last("plan of arrays", "r1-0") is plan
 
 
 class TestGrowers:

@@ -15,7 +15,7 @@ from jaxtop import wire
 from jaxtop.export import FORMATS
 from jaxtop.model import Cluster, keyframe
 from jaxtop.tui.screens import SCREENS
-from tests import builders, staged, staged_collectives, staged_hardware, staged_parts
+from tests import builders, patience, staged, staged_collectives, staged_hardware, staged_parts
 from tests.builders import NOW, agent_id, frame
 from tests.every_message import MESSAGES
 from tests.odd_messages import odd_stream
@@ -75,10 +75,9 @@ def test_whatever_well_formed_messages_say_everything_is_shown_and_nothing_takes
             took, at = time.process_time() - began, each.at
             count += is_odd
             grew = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10
-            assert took < MOST_CPU_S, f"story {number}, message {count}: {took:.3f} s for {each}"
-            assert number < len(stories) or grew < MOST_BYTES, (
-                f"story {number}, message {count}: {grew} bytes for {each}"
-            )
+            what = f"story {number}, message {count}: {each}"
+            assert took < MOST_CPU_S * patience.factor(), f"{took:.3f} s for {what}"
+            assert number < len(stories) or grew < MOST_BYTES, f"{grew} bytes for {what}"
         for name, write in FORMATS.items():
             assert write(cluster, at + 1), f"story {number}: {name}"
         again = Cluster()

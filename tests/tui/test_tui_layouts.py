@@ -158,7 +158,7 @@ def test_every_device_can_be_reached_with_arrows_and_pointed_at():
                     fresh.append(beside)
         assert len(reached) == count
         for device, cell in plan.by_device.items():
-            assert device in plan.at(cell.x, cell.y)
+            assert device in plan.devices_at(cell.x, cell.y)
 
 
 class TestByHost:

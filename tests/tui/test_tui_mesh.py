@@ -486,7 +486,7 @@ class TestSelection:
             assert app.level == "HALF"
             plan = app.grid.plan
             cell = plan.by_device[20]
-            both = plan.at(cell.x, cell.y)
+            both = plan.devices_at(cell.x, cell.y)
             assert len(both) == 2
             app.CLICK_CHAIN_TIME_THRESHOLD = 0  # else the second is a double click
             for device in (both[0], both[1]):

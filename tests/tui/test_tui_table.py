@@ -19,12 +19,12 @@ from jaxtop.tui.draw.table import (
     HELD_SECONDS,
     Column,
     HeldOrder,
-    figure,
+    figure_column,
     fit,
     in_order,
     matching,
-    ordinal,
-    words,
+    ordinal_column,
+    words_column,
 )
 from jaxtop.tui.widgets.filter import FilteredTable
 from jaxtop.tui.widgets.table import Table
@@ -38,10 +38,10 @@ class Item(NamedTuple):
 
 
 COLUMNS: tuple[Column[Item], ...] = (
-    ordinal("id", "id", 4, lambda item: item.id),
-    words("name", "name", 8, lambda item: item.name, flexible=True),
-    figure("size", "size", 6, lambda item: item.size, units.size),
-    words("note", "note", 10, lambda item: item.note),
+    ordinal_column("id", "id", 4, lambda item: item.id),
+    words_column("name", "name", 8, lambda item: item.name, flexible=True),
+    figure_column("size", "size", 6, lambda item: item.size, units.size),
+    words_column("note", "note", 10, lambda item: item.note),
 )
 ITEMS = [Item(i, f"item{i}", (i * 7 % 10) * 1024, "odd" if i % 2 else "even") for i in range(100)]
 
@@ -127,7 +127,7 @@ def test_a_column_that_is_sought_stays_in_view_until_the_user_scrolls():
     """As that with the figure of a finding, while columns appear before it."""
 
     def columns(keys):
-        return [words(key, key, 10, lambda _item: None) for key in keys]
+        return [words_column(key, key, 10, lambda _item: None) for key in keys]
 
     async def steps(app, pilot):
         app.table.reveal("e")
@@ -589,7 +589,7 @@ def test_another_theme_is_seen_at_once_and_another_size_too():
 def by_size(*sizes: int, order: HeldOrder[Item], at: float | None, sought: str = "size") -> list[int]:
     """Return the numbers of items of these sizes, the largest first, in a held order."""
     items = in_order((Item(i, "", size) for i, size in enumerate(sizes)), COLUMNS[2], descending=True)
-    return [item.id for item in order.of(items, lambda item: item.id, sought, at)]
+    return [item.id for item in order.held(items, lambda item: item.id, sought, at)]
 
 
 def test_the_order_of_figures_that_change_is_held_for_a_while():

@@ -21,7 +21,7 @@ from jaxtop.tui.columns.figures import curve, with_bar
 from jaxtop.tui.core.moment import EMPTY, Moment, Selection
 from jaxtop.tui.core.ongoing import ongoing_events
 from jaxtop.tui.core.palette import DARK, PALETTES
-from jaxtop.tui.draw.table import figure
+from jaxtop.tui.draw.table import figure_column
 from jaxtop.tui.screens import SCREENS
 from jaxtop.tui.screens.devices import DevicesView
 from jaxtop.tui.screens.events import EventsView
@@ -410,7 +410,9 @@ def test_no_devices_are_explained():
 
 
 def test_gauges_and_curves_read_as_text():
-    column = with_bar(figure("share", "share", 4, lambda share: share, units.share), lambda share: share)
+    column = with_bar(
+        figure_column("share", "share", 4, lambda share: share, units.share), lambda share: share
+    )
     drawn = [column.draw(share, column.width, DARK) for share in (None, 0.0, 0.5, 0.96, 1.7)]
     assert ["".join(words for words, *_ in parts).rstrip() for parts in drawn] == [
         "        n/a",

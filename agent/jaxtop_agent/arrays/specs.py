@@ -59,12 +59,12 @@ def sharding_text(sharding: Any) -> str:
         return shorten(legible(str(sharding)), LONGEST)
     kind = getattr(sharding, "memory_kind", None)
     memory = f" in {kind}" if kind not in (None, "device", "unpinned_host") else ""
-    return shorten(f"{text} {_on(ids)}{memory}".strip(), LONGEST)
+    return shorten(f"{text} {_devices_text(ids)}{memory}".strip(), LONGEST)
 
 
 def mesh_text(mesh: Any) -> str:
     """Return the axes of a mesh and its devices."""
-    return shorten(f"a mesh of {_axes_text(mesh)} {_on(_device_ids(mesh))}".strip(), LONGEST)
+    return shorten(f"a mesh of {_axes_text(mesh)} {_devices_text(_device_ids(mesh))}".strip(), LONGEST)
 
 
 def abstract_mesh_text(mesh: Any) -> str:
@@ -85,7 +85,7 @@ def _device_ids(mesh: Any) -> tuple[int, ...]:
     return () if devices is None else tuple(device.id for device in devices.flat)
 
 
-def _on(ids: tuple[int, ...]) -> str:
+def _devices_text(ids: tuple[int, ...]) -> str:
     if not ids:
         return ""
     if len(ids) == 1:

@@ -65,7 +65,7 @@ class Values:
                 self.kinds[kind] = None
         return self.kinds[kind]
 
-    def at(self, path: Path) -> Any:
+    def value_at(self, path: Path) -> Any:
         """Return the value at a place: as read since the last rest, or read again from the variable."""
         value = self.held.get(path, UNKNOWN)
         if value is UNKNOWN:
@@ -75,7 +75,7 @@ class Values:
             elif path.parent is None or path.key is ANY:
                 value = None
             else:
-                holder = self.at(path.parent)
+                holder = self.value_at(path.parent)
                 within = self.kind(holder)
                 value = None if within is None or within is ARRAY else within.child(holder, path.key)
             self.held[path] = value

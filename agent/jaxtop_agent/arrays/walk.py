@@ -181,7 +181,7 @@ class Walk:
         """
         path, start, depth = pending.pop()
         try:
-            value = self._values.at(path)
+            value = self._values.value_at(path)
             within = self._values.kind(value)
             if within is ARRAY:
                 self._named.setdefault(id(value), path)
@@ -262,7 +262,7 @@ class Walk:
         before = self._visited.setdefault(id(value), path)
         if before is path:
             return True
-        if self._values.at(before) is value:
+        if self._values.value_at(before) is value:
             return False
         self._visited[id(value)] = path
         return True

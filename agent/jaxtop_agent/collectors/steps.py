@@ -55,7 +55,7 @@ class StepRhythm:
         if self._launches is not None:
             counts = self._launches.counts()  # read first: no counted launch is missing from the next list
             before = self._recent[-1].at if self._recent else 0
-            new = self._launches.since(before)
+            new = self._launches.launches_since(before)
             if not self._launches.reaches_back(before):
                 self._recent.clear()  # launches before the new ones were dropped while nobody watched
             self._recent += new
@@ -65,7 +65,7 @@ class StepRhythm:
         if self._must_wait(board):
             self._patience -= 1
             return
-        calls = self._progress.since(self._called)
+        calls = self._progress.calls_since(self._called)
         self._called = calls[-1].at if calls else self._called
         figures = self._steps.look(list(self._recent), calls, self._facts, now, counts)
         topology = board.sampler.topology

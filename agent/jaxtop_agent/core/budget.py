@@ -14,7 +14,7 @@ from typing import NamedTuple
 # The first turns are close together, while they have used no more CPU seconds than this.
 WARM_UP_TURNS, WARM_UP_PAUSE, WARM_UP_CPU = 3, 3.0, 0.1
 # A part that fails this many times in a row is switched off.
-STRIKES = 3
+MOST_FAILURES = 3
 
 
 class CpuShare(NamedTuple):
@@ -50,7 +50,7 @@ class Throttle:
         # The median counts: a turn in which Python runs a full garbage collection is not itself expensive.
         self._costs: deque[float] = deque(maxlen=3)
 
-    def after(self, cost: float, elapsed: float = 0.0) -> float:
+    def pause_after(self, cost: float, elapsed: float = 0.0) -> float:
         """Return the pause after a turn that used `cost` seconds of CPU, so long after the turn before."""
         self._free = min(self._share.at_first, self._free + elapsed * self._share.of_core) - cost
         if self._free > 0:

@@ -74,7 +74,7 @@ class CaptureExchange:
         is_it = asked is not None and asked.ask.id == ask.id
         self._heard_at = time.monotonic() if is_it else self._heard_at
         if request.what == "profile":
-            if not is_it and asked is not None and self._of(asked).phase != FAILED:
+            if not is_it and asked is not None and self._progress_of(asked).phase != FAILED:
                 return BUSY, None
             if not is_it:
                 at = None if request.at_ms is None else request.at_ms / 1000
@@ -85,7 +85,7 @@ class CaptureExchange:
             self.asked = None
             return "", None
         assert self.asked is not None
-        return "", _state(self._of(self.asked), ask.part)
+        return "", _state(self._progress_of(self.asked), ask.part)
 
     def forget_if_unheard(self, now: float) -> bool:
         """Drop the capture if its viewer has left; return whether it was dropped."""
@@ -126,7 +126,7 @@ class CaptureExchange:
         has_waited, self._has_waited = self._has_waited, False
         return has_waited
 
-    def _of(self, asked: RequestedCapture) -> CaptureProgress:
+    def _progress_of(self, asked: RequestedCapture) -> CaptureProgress:
         return self.progress if self.progress.id == asked.ask.id else NOTHING
 
 

@@ -57,7 +57,7 @@ class ServedAt(NamedTuple):
 class AgentSettings(NamedTuple):
     """The agent's settings."""
 
-    on: bool
+    is_on: bool
     name: str | None
     bind: str
     interval: float
@@ -121,7 +121,7 @@ def read(
         }
     )
     settings = AgentSettings(
-        on=given.flag("JAXTOP", otherwise=True),
+        is_on=given.flag("JAXTOP", otherwise=True),
         name=name or os.environ.get("JAXTOP_NAME") or None,
         bind=bind or os.environ.get("JAXTOP_BIND") or "auto",
         interval=given.number(

@@ -17,7 +17,7 @@ class Buckets(NamedTuple):
     bounds: tuple[float, ...]
     counts: tuple[int, ...]
 
-    def since(self, before: Buckets | None) -> Buckets | None:
+    def counts_since(self, before: Buckets | None) -> Buckets | None:
         """Return the counts added after `before`; None where its bounds differ or the counters were reset."""
         if before is None or before.bounds != self.bounds:
             return None

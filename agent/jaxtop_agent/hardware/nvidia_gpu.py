@@ -79,7 +79,7 @@ def _temperature_limit(nvml: Any, handle: Any) -> tuple[int, ...]:
         return (nvml.nvmlDeviceGetTemperatureThreshold(handle, nvml.NVML_TEMPERATURE_THRESHOLD_GPU_MAX),)
 
 
-def _one(function: str, *constants: str) -> _Read:
+def _single_value(function: str, *constants: str) -> _Read:
     def read(nvml: Any, handle: Any) -> tuple[int, ...]:
         return (getattr(nvml, function)(handle, *(getattr(nvml, each) for each in constants)),)
 
@@ -90,25 +90,32 @@ _ERRORS = "nvmlDeviceGetTotalEccErrors"
 FIGURES = (
     DriverFigure(("utilization_permille", "memory_activity_permille"), _utilization),
     DriverFigure(("driver_used_bytes", "driver_total_bytes"), _memory, HandleScope.OWN),
-    DriverFigure(("power_mw",), _one("nvmlDeviceGetPowerUsage")),
-    DriverFigure(("power_limit_mw",), _one("nvmlDeviceGetEnforcedPowerLimit")),
-    DriverFigure(("energy_mj",), _one("nvmlDeviceGetTotalEnergyConsumption")),
+    DriverFigure(("power_mw",), _single_value("nvmlDeviceGetPowerUsage")),
+    DriverFigure(("power_limit_mw",), _single_value("nvmlDeviceGetEnforcedPowerLimit")),
+    DriverFigure(("energy_mj",), _single_value("nvmlDeviceGetTotalEnergyConsumption")),
     DriverFigure(
-        ("temperature_c",), _one("nvmlDeviceGetTemperature", "NVML_TEMPERATURE_GPU"), HandleScope.WHOLE
+        ("temperature_c",),
+        _single_value("nvmlDeviceGetTemperature", "NVML_TEMPERATURE_GPU"),
+        HandleScope.WHOLE,
     ),
     DriverFigure(("temperature_limit_c",), _temperature_limit, HandleScope.WHOLE, is_fixed=True),
-    DriverFigure(("clock_mhz",), _one("nvmlDeviceGetClockInfo", "NVML_CLOCK_SM"), HandleScope.WHOLE),
+    DriverFigure(("clock_mhz",), _single_value("nvmlDeviceGetClockInfo", "NVML_CLOCK_SM"), HandleScope.WHOLE),
     DriverFigure(
         ("clock_max_mhz",),
-        _one("nvmlDeviceGetMaxClockInfo", "NVML_CLOCK_SM"),
+        _single_value("nvmlDeviceGetMaxClockInfo", "NVML_CLOCK_SM"),
         HandleScope.WHOLE,
         is_fixed=True,
     ),
-    DriverFigure(("memory_clock_mhz",), _one("nvmlDeviceGetClockInfo", "NVML_CLOCK_MEM"), HandleScope.WHOLE),
-    DriverFigure(("slowed",), _slowed, HandleScope.WHOLE),
-    DriverFigure(("ecc_corrected",), _one(_ERRORS, "NVML_MEMORY_ERROR_TYPE_CORRECTED", "NVML_VOLATILE_ECC")),
     DriverFigure(
-        ("ecc_uncorrected",), _one(_ERRORS, "NVML_MEMORY_ERROR_TYPE_UNCORRECTED", "NVML_VOLATILE_ECC")
+        ("memory_clock_mhz",), _single_value("nvmlDeviceGetClockInfo", "NVML_CLOCK_MEM"), HandleScope.WHOLE
+    ),
+    DriverFigure(("slowed",), _slowed, HandleScope.WHOLE),
+    DriverFigure(
+        ("ecc_corrected",), _single_value(_ERRORS, "NVML_MEMORY_ERROR_TYPE_CORRECTED", "NVML_VOLATILE_ECC")
+    ),
+    DriverFigure(
+        ("ecc_uncorrected",),
+        _single_value(_ERRORS, "NVML_MEMORY_ERROR_TYPE_UNCORRECTED", "NVML_VOLATILE_ECC"),
     ),
 )
 

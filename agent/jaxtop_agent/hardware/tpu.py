@@ -170,7 +170,7 @@ class Tpu:
         if total is None:
             return {}
         self._counted[key] = total
-        fresh = total.since(before)
+        fresh = total.counts_since(before)
         values = {name: fresh.percentile(share) for name, share in PERCENTILES} if fresh is not None else {}
         return {f"{column}_{name}_us": round(value) for name, value in values.items() if value is not None}
 

@@ -40,7 +40,7 @@ class Hardware:
         self._board = board
         self._topology: Topology | None = None
         self._reader: DriverReader | None = None
-        self._strikes = 0
+        self._failures_in_a_row = 0
         self._throttle = budget.Throttle(budget.HARDWARE)
         board.sources[SOURCE] = "waiting: for devices"
 
@@ -58,7 +58,11 @@ class Hardware:
         if topology is not self._topology:
             self._close()
             board.hardware.uuids = ()
-            self._topology, self._strikes, self._throttle = topology, 0, budget.Throttle(budget.HARDWARE)
+            self._topology, self._failures_in_a_row, self._throttle = (
+                topology,
+                0,
+                budget.Throttle(budget.HARDWARE),
+            )
         if topology is not None and topology.vendor is None:
             self._set_state(NO_HARDWARE)
         elif topology is not None and board.is_watched:
@@ -86,8 +90,8 @@ class Hardware:
             return self._fail(error)
         finally:
             board.hardware.asked_at = None
-        self._strikes = 0
-        pause = max(board.requests.interval, self._throttle.after(time.thread_time() - cpu))
+        self._failures_in_a_row = 0
+        pause = max(board.requests.interval, self._throttle.pause_after(time.thread_time() - cpu))
         took = time.monotonic() - started
         board.hardware.readings = Readings(started, VALID_INTERVALS * max(pause, took), read)
         remarks = self._reader.remarks()
@@ -98,10 +102,10 @@ class Hardware:
         """Retry after the usual interval; after several failures close the reader and reopen it later."""
         debuglog.warning("hardware", "the driver cannot be read", error=error)
         self._board.hardware.readings = NOTHING
-        self._strikes += 1
-        if self._strikes < budget.STRIKES and self._reader is not None:
+        self._failures_in_a_row += 1
+        if self._failures_in_a_row < budget.MOST_FAILURES and self._reader is not None:
             return self._board.requests.interval
-        self._strikes = 0
+        self._failures_in_a_row = 0
         self._close()
         self._set_state(off_reason(error))
         return RETRY_S

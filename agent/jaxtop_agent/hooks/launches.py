@@ -221,18 +221,18 @@ class Launches:
             began = monotonic() - (now_ms() - window.at_ms) / 1000 - AHEAD
             self.is_blind = self.last()[0] < began
 
-    def since(self, at: int) -> list[FunctionLaunch]:
+    def launches_since(self, at: int) -> list[FunctionLaunch]:
         """Return the remembered launches after a time, in nanoseconds of the monotonic clock.
 
         First calls are left out: until the next launch, the script may compile another function.
         """
-        return self._since(at, [noted for noted in self._recent.copy() if noted >= 0])
+        return self._listed_since(at, [noted for noted in self._recent.copy() if noted >= 0])
 
     def all_since(self, at: int) -> list[FunctionLaunch]:
         """Return the remembered launches after a time, with first calls."""
-        return self._since(at, self._recent.copy())
+        return self._listed_since(at, self._recent.copy())
 
-    def _since(self, at: int, recent: Sequence[float]) -> list[FunctionLaunch]:
+    def _listed_since(self, at: int, recent: Sequence[float]) -> list[FunctionLaunch]:
         # One loop without calls: the ledger asks for a thousand launches at a time.
         found, began = [], self._began
         for noted in reversed(recent):

@@ -103,7 +103,7 @@ class Account:
         """Note what only the end of the script shows: a save after the last launch; all shares are exact."""
         for pool in self._pools.values():
             pool.find_shares_anew()
-        samples = self._in(self._closed, now)
+        samples = self._samples_between(self._closed, now)
         seconds = nearest([(self._closed, now)], samples, IN_JAX)["saving"]
         self._note_saved(self._closed, samples, seconds)
 
@@ -156,9 +156,9 @@ class Account:
         free = self._without_spans(start, end)
         left = sum(stop - begin for begin, stop in free)
         if self._steps_since is None or end <= self._steps_since or before is None:
-            self._sums.add(self._by_samples(free, self._in_jax_at_first(free, start), "starting"))
+            self._sums.add(self._spent_by_samples(free, self._in_jax_at_first(free, start), "starting"))
         elif launch.evaluates:
-            self._sums.add(self._by_samples(free, "evaluating", "evaluating"))
+            self._sums.add(self._spent_by_samples(free, "evaluating", "evaluating"))
         else:
             self._close_step_gap(before, launch, start, free, left)
         if not (launch.evaluates or launch.is_jaxs):
@@ -273,10 +273,10 @@ class Account:
             in_jax = in_script = "stalled"
         else:
             in_jax, in_script = "stepping", "other" if left > STALL_S else "stepping"
-        found.add(self._by_samples(free, in_jax, in_script, "ending" if is_over else "input"))
+        found.add(self._spent_by_samples(free, in_jax, in_script, "ending" if is_over else "input"))
         return found
 
-    def _by_samples(
+    def _spent_by_samples(
         self, free: list[tuple[float, float]], in_jax: str, in_script: str, closing: str = "input"
     ) -> Seconds:
         samples = self._seen_in(free, closing)
@@ -289,10 +289,10 @@ class Account:
 
     def _seen_in(self, free: list[tuple[float, float]], closing: str = "input") -> list[Sighting]:
         """Return the samples of pieces of time; those between them are explained already."""
-        seen = [sample for start, end in free for sample in self._in(start, end)]
+        seen = [sample for start, end in free for sample in self._samples_between(start, end)]
         return [each._replace(kind=closing) if each.kind == CLOSING else each for each in seen]
 
-    def _in(self, start: float, end: float) -> list[Sighting]:
+    def _samples_between(self, start: float, end: float) -> list[Sighting]:
         low = bisect_left(self._samples, start, key=lambda each: each.at)
         high = bisect_right(self._samples, end, key=lambda each: each.at)
         return self._samples[low:high]

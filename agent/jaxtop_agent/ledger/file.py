@@ -78,7 +78,7 @@ class Book:
         if not self._size:
             private.make(folder)
             ledgers.tidy(folder)
-        lines, who = [], self._about()
+        lines, who = [], self._described()
         if who != self._who:
             lines.append(ledgers.line_of(who))
             self._who = who
@@ -106,7 +106,7 @@ class Book:
             self._draft = len(padded)
         self._saves = []
 
-    def _about(self) -> ledgers.Who:
+    def _described(self) -> ledgers.Who:
         board = self._board
         own, topology = board.identity, board.sampler.topology
         joined = (topology.process_index, topology.process_count) if topology else jaxprivate.expected()

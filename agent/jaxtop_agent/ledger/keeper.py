@@ -165,7 +165,7 @@ class LedgerKeeper:
     def _new_launches(self) -> tuple[list[LaunchAt], bool]:
         hook = self._hooks.launched
         if hook is None:
-            calls = self._progress.since(self._launched_ns)
+            calls = self._progress.calls_since(self._launched_ns)
             self._launched_ns = calls[-1].at if calls else self._launched_ns
             return [LaunchAt(each.at / 1e9, REPORTED) for each in calls], True
         is_whole = hook.reaches_back(self._launched_ns)
@@ -301,7 +301,7 @@ class LedgerKeeper:
     def _steps(self, before: float | None = None) -> int | None:
         """Return how many steps were done, or how many of them before a time of the last minutes."""
         if (calls := self._progress.calls) > 0:
-            return calls if before is None else calls - len(self._progress.since(round(before * 1e9)))
+            return calls if before is None else calls - len(self._progress.calls_since(round(before * 1e9)))
         hook, function = self._hooks.launched, self._account.main_function
         if hook is None or function is None:
             return None

@@ -92,7 +92,7 @@ class Groups:
     def read(self) -> CgroupLimits:
         bounds = self._bounds
         periods, held_periods, held_s = self._held(bounds.of_quota)
-        memory = self._of("memory")
+        memory = self._chain_of("memory")
         used, parts = None, basics.MemoryParts()
         if bounds.of_memory is not None:
             used, parts = _memory_used(memory.mount + bounds.of_memory, memory.is_unified)
@@ -105,20 +105,20 @@ class Groups:
             memory=bounds.memory,
             memory_used=used,
             places=tuple(
-                self._of(controller).mount + path
+                self._chain_of(controller).mount + path
                 for controller, path in (("cpu", bounds.of_cores), ("memory", bounds.of_memory))
                 if path is not None
             ),
             memory_parts=parts,
         )
 
-    def _of(self, controller: str) -> _Chain:
+    def _chain_of(self, controller: str) -> _Chain:
         return self._chains.get(controller) or self._chains.get("", NOWHERE)
 
     def _least(self, controller: str, limit: _Limit) -> tuple[float | None, str | None]:
         """Return the smallest limit, and the outermost group with it: all that it counts is inside."""
         least, where = None, None
-        chain = self._of(controller)
+        chain = self._chain_of(controller)
         for path, folder in chain.folders():
             found = limit(folder, chain.is_unified)
             if found is not None and (least is None or found <= least):
@@ -127,7 +127,7 @@ class Groups:
 
     def _memory_limit(self, memory: int | None) -> tuple[int | None, str | None]:
         found, where = self._least("memory", _memory)
-        chain = self._of("memory")
+        chain = self._chain_of("memory")
         if chain.paths and not chain.is_unified:  # version 1 groups report limits above the visible groups
             stat = files.numbers(files.text(f"{chain.mount}{chain.paths[0]}/memory.stat"))
             above = stat.get("hierarchical_memory_limit")
@@ -140,18 +140,18 @@ class Groups:
     def _used(self, path: str | None) -> float | None:
         if path is None:
             return None
-        chain = self._of("cpu")
+        chain = self._chain_of("cpu")
         if chain.is_unified:
             used = files.numbers(files.text(f"{chain.mount}{path}/cpu.stat")).get("usage_usec")
             return None if used is None else used / 1e6
-        account = self._of("cpuacct")
+        account = self._chain_of("cpuacct")
         used = files.number(files.text(f"{account.mount}{path}/cpuacct.usage")) if account.paths else None
         return None if used is None else used / 1e9
 
     def _held(self, path: str | None) -> tuple[int | None, int | None, float | None]:
         if path is None:
             return None, None, None
-        chain = self._of("cpu")
+        chain = self._chain_of("cpu")
         stat = files.numbers(files.text(f"{chain.mount}{path}/cpu.stat"))
         name, scale = ("throttled_usec", 1e6) if chain.is_unified else ("throttled_time", 1e9)
         held = stat.get(name)
@@ -181,8 +181,8 @@ def _quota(folder: str, is_unified: bool) -> float | None:
     else:
         quota = files.text(f"{folder}/cpu.cfs_quota_us") or ""
         period = files.text(f"{folder}/cpu.cfs_period_us") or ""
-    allowed, of = files.number(quota), files.number(period)
-    return allowed / of if allowed and of else None
+    allowed, period_us = files.number(quota), files.number(period)
+    return allowed / period_us if allowed and period_us else None
 
 
 def _cpus(folder: str, is_unified: bool) -> float | None:
@@ -220,12 +220,14 @@ def _chains(content: str, root: str) -> dict[str, _Chain]:
             continue
         for name in names.split(","):
             is_unified = number == "0" and not name
-            fitting = [(top, at) for of, top, at in mounts if (None if is_unified else name) in of]
+            fitting = [
+                (top, at) for controllers, top, at in mounts if (None if is_unified else name) in controllers
+            ]
             # Prefer a mount that contains the process's own group; otherwise use the group that is mounted.
-            fitting.sort(key=lambda mount: _below(path, mount[0]) is None)
+            fitting.sort(key=lambda mount: _relative_path(path, mount[0]) is None)
             if fitting:
                 top, at = fitting[0]
-                found[name] = _Chain(root + at, _upwards(_below(path, top) or ""), is_unified)
+                found[name] = _Chain(root + at, _upwards(_relative_path(path, top) or ""), is_unified)
     return found
 
 
@@ -243,7 +245,7 @@ def _plain(path: str) -> str:
     return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), path)
 
 
-def _below(path: str, top: str) -> str | None:
+def _relative_path(path: str, top: str) -> str | None:
     """Return the path relative to this group; None if it is not inside."""
     top = top.rstrip("/")
     if ".." in path.split("/") or not (path == top or path.startswith(f"{top}/")):

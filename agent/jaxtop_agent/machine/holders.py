@@ -147,14 +147,14 @@ class Children:
         threads = {main, *(fact(each, "_native_id", 0) for each in listed().values())}
         if len(threads) > MOST_CHILDREN or files.text(f"{self._proc}/self/task/{main}/children") is None:
             return None
-        found = [child for thread in threads for child in self._of("self", thread)]
+        found = [child for thread in threads for child in self._children_of("self", thread)]
         for each in found:  # it grows meanwhile
             if len(found) > MOST_CHILDREN:
                 return None
-            found += self._of(each, each)
+            found += self._children_of(each, each)
         return found
 
-    def _of(self, process: int | str, thread: int) -> Iterator[int]:
+    def _children_of(self, process: int | str, thread: int) -> Iterator[int]:
         words = (files.text(f"{self._proc}/{process}/task/{thread}/children") or "").split()
         return (each for word in words if (each := files.number(word)) is not None)
 

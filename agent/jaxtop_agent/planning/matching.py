@@ -71,13 +71,15 @@ def match(
     """
     alike: dict[tuple[object, ...], _Ends] = {}
     for each in arrays:
-        ends = alike.setdefault((each.shape, each.dtype, _without(each.today, unused)), _Ends())
+        ends = alike.setdefault((each.shape, each.dtype, _without_axes(each.today, unused)), _Ends())
         ends.add(_steps(each.name), trimmed(each.then))
     found: list[Parts | None] = []
     doubtful = []
     for side in sides:
         own = (
-            None if side.parts is None else alike.get((side.shape, side.dtype, _without(side.parts, unused)))
+            None
+            if side.parts is None
+            else alike.get((side.shape, side.dtype, _without_axes(side.parts, unused)))
         )
         meant = set() if own is None else own.find(_steps(side.name), least_common)
         found.append(next(iter(meant)) if len(meant) == 1 else None)
@@ -85,7 +87,7 @@ def match(
     return Matched(tuple(found), tuple(doubtful))
 
 
-def _without(parts: Parts, unused: Container[str]) -> Parts:
+def _without_axes(parts: Parts, unused: Container[str]) -> Parts:
     return trimmed(tuple(tuple(axis for axis in axes if axis not in unused) for axes in parts))
 
 

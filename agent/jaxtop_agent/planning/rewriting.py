@@ -84,12 +84,12 @@ def _resize(program: LoweredProgram, axes: Axes) -> None:
         + "]}"
     )
     for op in meshes(program.module):
-        its = axes_of(op)
-        if its and its != program.axes:
+        other = axes_of(op)
+        if other and other != program.axes:
             raise CannotCompile(
-                f"it uses two meshes, {words(program.axes)} and {words(its)}: neither can be changed alone"
+                f"it uses two meshes, {words(program.axes)} and {words(other)}: neither can be changed alone"
             )
-        if its:
+        if other:
             op.attributes["mesh"] = mesh
             if _COPY in op.attributes:
                 op.attributes[_COPY] = copy
@@ -110,10 +110,10 @@ def _reshard(program: LoweredProgram, arrays: Sequence[NamedArray], sizes: dict[
     uneven = _write(program, "arg_attrs", program.arguments, asked, sizes)
     if uneven:
         yield f"{_some(uneven)} cannot be divided evenly: replicated over that dimension"
-    _write(program, "res_attrs", program.results, list(_of_results(program, asked)), sizes)
+    _write(program, "res_attrs", program.results, list(_result_shardings(program, asked)), sizes)
 
 
-def _of_results(program: LoweredProgram, asked: Sequence[Parts | None]) -> Iterator[Parts | None]:
+def _result_shardings(program: LoweredProgram, asked: Sequence[Parts | None]) -> Iterator[Parts | None]:
     """Yield the sharding of each result: that of the argument with the same memory or the same name."""
     arguments = [
         NamedArray(side.name, side.shape, side.dtype, side.parts, parts)

@@ -59,7 +59,7 @@ def probe(arguments: argparse.Namespace, reporter: Reporter) -> None:
     except Exception as error:  # the exception type varies with version and platform
         raise planning.Unfit(f"JAX finds no devices: {str(error) or type(error).__name__}") from error
     store = Store(jax.process_index(), jax.process_count(), asked.patience_s)
-    here = _here(store.process, own)
+    here = _described_process(store.process, own)
     store.put(f"here/{store.process}", here)
     made: ProbePlan | None = None
     if store.process == 0:
@@ -143,7 +143,7 @@ def _join(arguments: argparse.Namespace, patience: float, reporter: Reporter) ->
         return  # the environment names no other processes
 
 
-def _here(process: int, own: Sequence[Any]) -> Here:
+def _described_process(process: int, own: Sequence[Any]) -> Here:
     limits = [(jaxprivate.memory_stats(device) or {}).get("bytes_limit") for device in own]
     return Here(
         process=process,

@@ -74,7 +74,7 @@ class Load:
 
         Another variant of a function is another program: it shows which one is launched now.
         """
-        launched = {name for name, count in self._by_program().items() if count >= FEWEST}
+        launched = {name for name, count in self._launches_by_program().items() if count >= FEWEST}
         inventories = self._board.programs.inventories
         return {key for key, each in inventories.items() if each.collectives and key[0] in launched}
 
@@ -83,7 +83,7 @@ class Load:
 
         Their windows show how long launches take. They are not worth more than that, so nothing is tried out.
         """
-        launched = {name: count for name, count in self._by_program().items() if count >= FEWEST}
+        launched = {name: count for name, count in self._launches_by_program().items() if count >= FEWEST}
         often = max(launched.values(), default=0)
         sizes = [recorded.get(name) for name, count in launched.items() if count * RARE >= often]
         return bool(sizes) and all(size is not None and size <= FEW_EVENTS for size in sizes)
@@ -91,7 +91,7 @@ class Load:
     def look(self, now: float, most: int) -> Expected:
         """Estimate from the launches since the last look; `most` is the limit of events of a window."""
         passed, before, recorded = now - self._at, self._before, self._board.programs.recorded
-        self._at, self._before = now, self._by_program()
+        self._at, self._before = now, self._launches_by_program()
         if self._before != before:
             self._moved_at = now
         launched = {name: count - before.get(name, 0) for name, count in self._before.items()}
@@ -107,10 +107,10 @@ class Load:
 
     def recorder(self) -> Callable[[], int]:
         """Return a function that counts the events of known programs launched from now on."""
-        before, sizes = self._by_program(), self._board.programs.recorded or {}
+        before, sizes = self._launches_by_program(), self._board.programs.recorded or {}
         return lambda: sum(
             (count - before.get(name, 0)) * (sizes.get(name) or 0)
-            for name, count in self._by_program().items()
+            for name, count in self._launches_by_program().items()
         )
 
     def steps(self, reported: int) -> StepsMade | None:
@@ -129,7 +129,7 @@ class Load:
     def _with_collectives(self) -> set[str]:
         return {name for (name, _), each in self._board.programs.inventories.items() if each.collectives}
 
-    def _by_program(self) -> dict[str, int]:
+    def _launches_by_program(self) -> dict[str, int]:
         found: dict[str, int] = {}
         for function, count in self._launches().items():
             name = program_of(function)

@@ -11,7 +11,7 @@ from jaxtop.traces.parts import merged, total_length
 from jaxtop.wire import Operation, Operations
 from jaxtop_agent.profiler.rows import whole_launches
 from jaxtop_agent.programs.executed import COLLECTIVE, Executed
-from jaxtop_agent.programs.loaded import Loaded, which
+from jaxtop_agent.programs.loaded import Loaded, launched_program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,7 +52,7 @@ class Shown:
 
     def __init__(self, seen: Seen, at_ms: int) -> None:
         self._at_ms = at_ms
-        self._launched = _by_launched(seen)
+        self._launched = _times_by_launched(seen)
         self._loaded: Sequence[Loaded] | None = None
         self._sent: list[Operations] = []
 
@@ -88,7 +88,7 @@ def messages(
     at_ms: int,
 ) -> list[Operations]:
     """Return one message per program, those first whose launches took most time."""
-    shown = _by_program(launched, loaded)
+    shown = _times_by_program(launched, loaded)
     longest = nlargest(MOST_PROGRAMS, shown, key=lambda key: shown[key].ns)
     rooms = _rooms([len(shown[key].named) for key in longest])
     return [
@@ -107,10 +107,10 @@ def _rooms(wanted: Sequence[int]) -> list[int]:
     return rooms
 
 
-def _by_program(launched: Mapping[Traced, _Times], loaded: Sequence[Loaded]) -> dict[Key, _Times]:
+def _times_by_program(launched: Mapping[Traced, _Times], loaded: Sequence[Loaded]) -> dict[Key, _Times]:
     found: dict[Key, _Times] = {}
     for (module, number, ops), shown in launched.items():
-        program = which(loaded, module, number, ops)
+        program = launched_program(loaded, module, number, ops)
         key = module, None if program is None else program.fingerprint
         if key in found:
             found[key] = _added(_added(_Times({}, set(), 0, 0, shown.shows_runs), found[key]), shown)
@@ -119,20 +119,20 @@ def _by_program(launched: Mapping[Traced, _Times], loaded: Sequence[Loaded]) -> 
     return found
 
 
-def _by_launched(seen: Seen) -> dict[Traced, _Times]:
+def _times_by_launched(seen: Seen) -> dict[Traced, _Times]:
     found: dict[Traced, _Times] = {}
     for ones, collectives in whole_launches(seen):
         ops = frozenset(op.name for each in ones for op in collectives.get(each.device, ()))
         key = ones[0].module, ones[0].number, ops
         for span in ones:
-            shown = _on_device(seen, span, collectives.get(span.device, []))
+            shown = _times_on_device(seen, span, collectives.get(span.device, []))
             found[key] = _added(found[key], shown) if key in found else shown
     return found
 
 
-def _on_device(seen: Seen, span: LaunchSpan, collectives: Sequence[Op]) -> _Times:
+def _times_on_device(seen: Seen, span: LaunchSpan, collectives: Sequence[Op]) -> _Times:
     """Return the operations of a launch on a device."""
-    at = span.on
+    at = span.device_launch
     found = dict(seen.named.get(at, {}))
     for op in collectives:
         runs = found.setdefault(op.name, OperationRuns())

@@ -13,7 +13,7 @@ from jaxtop.traces.parts import breathing, merged, overlap, rounds, total_length
 from jaxtop.wire import Launch, Round
 from jaxtop.wire.windows import MOST_UNASSIGNED_PERMILLE
 from jaxtop_agent.core.waiting import WorkSlices, breathe
-from jaxtop_agent.programs.loaded import Loaded, which
+from jaxtop_agent.programs.loaded import Loaded, launched_program
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -71,9 +71,9 @@ def message(
         for (op, number), members in chosen.items():
             rows.append(_round(len(launches), ops.setdefault(op, len(ops)), number, members, devices))
         span = each.span
-        found = which(loaded, span.module, span.number, {op for op, _ in each.collectives})
+        found = launched_program(loaded, span.module, span.number, {op for op, _ in each.collectives})
         program = span.module, None if found is None else found.fingerprint
-        work = seen.busy.get(span.on, [])
+        work = seen.busy.get(span.device_launch, [])
         launches.append(_launch(each, programs.setdefault(program, len(programs)), work))
     return replace(
         blank,
@@ -123,7 +123,9 @@ def _launches(seen: Seen, devices: Sequence[int], numbers: Mapping[tuple[str, in
         span = max(spans, key=lambda span: span.end - span.start)
         number = span.run if seen.is_shared else numbers.get((span.module, span.run))
         own = [(op.start, op.end) for op in of_device.get(span.device, ())]
-        communicating = merged([*own, *seen.flights.get(span.on, ()), *seen.barriers.get(span.on, ())])
+        communicating = merged(
+            [*own, *seen.flights.get(span.device_launch, ()), *seen.barriers.get(span.device_launch, ())]
+        )
         collectives, _ = rounds(op for device in devices for op in of_device.get(device, ()))
         found.append(_Launched(span, number, communicating, _in_order(collectives.items())))
     return sorted(found, key=lambda each: each.span.start)

@@ -236,7 +236,7 @@ class WindowThread:
         blank = Window(taken.at_ms, round(taken.seconds * 1e6), slot, note=note, every_ms=every_ms)
         if (read := self._read_and_send(topology, taken, blank)) is not None:
             window, events = read
-            whole = _of_step(window)
+            whole = _launches_of_step(window)
             cpu = taken.cpu + time.thread_time() - cpu
             self._schedule.learn(WindowResult(taken.seconds, cpu, events, len(whole), _step_s(whole)))
 
@@ -266,7 +266,7 @@ class WindowThread:
             return None
 
 
-def _of_step(window: Window) -> list[Launch]:
+def _launches_of_step(window: Window) -> list[Launch]:
     """Return the launches of the program that took most of the window, if possible one with collectives."""
     by_program: dict[int, list[Launch]] = {}
     for each in window.launches:

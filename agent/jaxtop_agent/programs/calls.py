@@ -30,7 +30,7 @@ class Call(NamedTuple):
     """A call of a computation by an instruction of another; `times` is None if it is unknown."""
 
     caller: str
-    by: Instruction
+    instruction: Instruction
     times: int | None
 
 
@@ -50,11 +50,11 @@ def made_by(instruction: Instruction) -> list[tuple[str, int | None]]:
     return []
 
 
-def runs(computation: str, by: Instruction, rounds: int | None) -> int | None:
+def runs(computation: str, instruction: Instruction, rounds: int | None) -> int | None:
     """Return how often a loop of this many rounds runs its body, or its condition; None if it is no loop."""
-    if rounds is None or by.opcode != "while":
+    if rounds is None or instruction.opcode != "while":
         return None
-    return rounds + (computation == by.attribute(_CONDITION))
+    return rounds + (computation == instruction.attribute(_CONDITION))
 
 
 def applied_by(instruction: Instruction) -> list[str]:
@@ -66,20 +66,20 @@ class Calls:
     """All calls of a module that may lead to a collective."""
 
     def __init__(self) -> None:
-        self._of: dict[str, dict[tuple[str, str], Call]] = {}
+        self._by_callee: dict[str, dict[tuple[str, str], Call]] = {}
         self._loops = Loops()
         self._times: dict[str, int | None] = {}
 
-    def add(self, caller: str, by: Instruction) -> None:
-        for name, times in made_by(by):
-            self._of.setdefault(name, {})[caller, by.name] = Call(caller, by, times)
+    def add(self, caller: str, instruction: Instruction) -> None:
+        for name, times in made_by(instruction):
+            self._by_callee.setdefault(name, {})[caller, instruction.name] = Call(caller, instruction, times)
 
     def add_computation(self, computation: str, listed: list[Instruction]) -> None:
         """Note all instructions of a computation, from which the rounds of loops are found."""
         self._loops.add(computation, listed)
 
-    def to(self, computation: str) -> list[Call]:
-        return list(self._of.get(computation, {}).values())
+    def calls_to(self, computation: str) -> list[Call]:
+        return list(self._by_callee.get(computation, {}).values())
 
     def roots(self, computations: set[str], pause: Callable[[], None]) -> set[str]:
         """Return the computations that lead to the given ones and that no other computation calls."""
@@ -87,7 +87,7 @@ class Calls:
         seen, ahead = set(computations), list(computations)
         while ahead:
             name = ahead.pop()
-            callers = {call.caller for call in self.to(name)}
+            callers = {call.caller for call in self.calls_to(name)}
             if not callers:
                 found.add(name)
             ahead += callers - seen
@@ -105,14 +105,16 @@ class Calls:
         return self._times[computation]
 
     def _sum(self, computation: str, entries: set[str], depth: int) -> int | None:
-        calls = self.to(computation)
+        calls = self.calls_to(computation)
         if not calls or depth > DEEPEST:
             return None
         total = 0
         for call in calls:
             outer, each = self.times(call.caller, entries, depth + 1), call.times
             if each is None:
-                each = runs(computation, call.by, self._loops.rounds(call.caller, call.by.name))
+                each = runs(
+                    computation, call.instruction, self._loops.rounds(call.caller, call.instruction.name)
+                )
             if outer is None or each is None:
                 return None
             total += outer * each

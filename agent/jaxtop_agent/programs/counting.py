@@ -110,38 +110,38 @@ def _extents(shape: str) -> tuple[Extent, ...]:
     return tuple(Extent(each.dimensions, each.bytes or 0) for each in shapes.inside(shape))
 
 
-def results(by: Instruction) -> tuple[Extent, ...]:
+def results(instruction: Instruction) -> tuple[Extent, ...]:
     """Return the arrays that an instruction computes; what only starts an operation also has its operands."""
-    if not by.opcode.endswith("-start") or not by.shape.startswith("("):
-        return extents(by.shape)
-    shape = shapes.read(by.shape)
-    both = None if shape is None else shapes.of_start(by.opcode.removesuffix("-start"), shape)
+    if not instruction.opcode.endswith("-start") or not instruction.shape.startswith("("):
+        return extents(instruction.shape)
+    shape = shapes.read(instruction.shape)
+    both = None if shape is None else shapes.of_start(instruction.opcode.removesuffix("-start"), shape)
     if both is None:
-        return extents(by.shape)
-    part = both[0 if by.opcode == "copy-start" else 1]
+        return extents(instruction.shape)
+    part = both[0 if instruction.opcode == "copy-start" else 1]
     return tuple(Extent(each.dimensions, each.bytes or 0) for each in shapes.arrays(part))
 
 
 _of_short, _of_long = lru_cache(maxsize=4096)(_extents), lru_cache(maxsize=8)(_extents)
 
 
-def cost(by: Instruction, operands: Sequence[Extent]) -> CountedCost:
+def cost(instruction: Instruction, operands: Sequence[Extent]) -> CountedCost:
     """Return the cost of an instruction with these operands, without the computations that it calls."""
-    opcode = by.opcode
+    opcode = instruction.opcode
     if opcode in _FREE or opcode.endswith(_ENDS):
         return CountedCost()
-    out = results(by)
+    out = results(instruction)
     opcode = opcode if opcode in ELEMENTWISE else opcode.removesuffix("-start")
     if opcode == "custom-call":
-        return _of_library(by, operands, out)
+        return _library_call_cost(instruction, operands, out)
     found = CountedCost(bytes=_bytes(opcode, operands, out))
     try:
         if opcode in ELEMENTWISE:
             found = found._replace(operations=sum(each.elements for each in out))
         elif opcode in APPLIES:
-            found = found._replace(applied=_applied(by, operands, out))
+            found = found._replace(applied=_applied(instruction, operands, out))
         elif opcode in _COMPUTED:
-            found = found._replace(operations=_COMPUTED[opcode](by, operands, out))
+            found = found._replace(operations=_COMPUTED[opcode](instruction, operands, out))
     except _UNREADABLE:
         found = found._replace(is_known=False)
     return found
@@ -162,22 +162,22 @@ def _bytes(opcode: str, operands: Sequence[Extent], out: tuple[Extent, ...]) -> 
             return written + sum(each.bytes for each in operands)
 
 
-def _applied(by: Instruction, operands: Sequence[Extent], out: tuple[Extent, ...]) -> int:
-    if by.opcode == "reduce":
+def _applied(instruction: Instruction, operands: Sequence[Extent], out: tuple[Extent, ...]) -> int:
+    if instruction.opcode == "reduce":
         return max(0, operands[0].elements - out[0].elements)
-    if by.opcode == "map":
+    if instruction.opcode == "map":
         return out[0].elements
-    if by.opcode == "scatter":
+    if instruction.opcode == "scatter":
         return operands[-1].elements
-    each = prod(along.size for along in _window(by)) - 1
-    if by.opcode == "select-and-scatter":
+    each = prod(along.size for along in _window(instruction)) - 1
+    if instruction.opcode == "select-and-scatter":
         return operands[1].elements * (each + 1)
     return out[0].elements * each
 
 
-def _dot(by: Instruction, operands: Sequence[Extent], out: tuple[Extent, ...]) -> int:
+def _dot(instruction: Instruction, operands: Sequence[Extent], out: tuple[Extent, ...]) -> int:
     """Count two operations per element of the result and position along the contracted dimensions."""
-    match = _CONTRACTED.search(by.quoted)
+    match = _CONTRACTED.search(instruction.quoted)
     if match is None:
         raise ValueError("a product without contracted dimensions")
     contracted = [int(each.strip('" ')) for each in match[1].split(",") if each.strip('" ')]
@@ -185,14 +185,14 @@ def _dot(by: Instruction, operands: Sequence[Extent], out: tuple[Extent, ...]) -
 
 
 def _convolved(
-    by: Instruction, image: tuple[int, ...], kernel: tuple[int, ...], result: tuple[int, ...]
+    instruction: Instruction, image: tuple[int, ...], kernel: tuple[int, ...], result: tuple[int, ...]
 ) -> int:
     """Count two operations per element of the result and kernel position that covers the image."""
-    labels = by.match(_LABELS)
+    labels = instruction.match(_LABELS)
     if labels is None:
         raise ValueError("a convolution without labels")
-    counts = {name: int(count) for name, count in _COUNT.findall(by.attributes)}
-    window = _window(by)
+    counts = {name: int(count) for name, count in _COUNT.findall(instruction.attributes)}
+    window = _window(instruction)
     positions = 1
     for i, along in enumerate(window):
         digit = str(i)
@@ -225,8 +225,8 @@ def _positions(image: int, kernel: int, result: int, window: _Along) -> int:
     return found
 
 
-def _window(by: Instruction) -> list[_Along]:
-    match = by.match(_WINDOW)
+def _window(instruction: Instruction) -> list[_Along]:
+    match = instruction.match(_WINDOW)
     if match is None:
         return []
     written = dict(part.split("=", 1) for part in match[1].split() if "=" in part)
@@ -240,8 +240,8 @@ def _window(by: Instruction) -> list[_Along]:
     return list(map(_Along, sizes, strides, low, window, base))
 
 
-def _fft(by: Instruction, operands: Sequence[Extent], out: tuple[Extent, ...]) -> int:  # noqa: ARG001 - shared signature
-    match = by.match(_LENGTHS)
+def _fft(instruction: Instruction, operands: Sequence[Extent], out: tuple[Extent, ...]) -> int:  # noqa: ARG001 - shared signature
+    match = instruction.match(_LENGTHS)
     lengths = [int(each) for each in match[1].split(",") if each] if match else []
     return 8 * prod(each.bit_length() - 1 for each in lengths) * operands[0].elements
 
@@ -249,48 +249,56 @@ def _fft(by: Instruction, operands: Sequence[Extent], out: tuple[Extent, ...]) -
 # The operations of an instruction, its operands and the arrays of its result.
 _COMPUTED: dict[str, Callable[[Instruction, Sequence[Extent], tuple[Extent, ...]], int]] = {
     "dot": _dot,
-    "convolution": lambda by, of, out: _convolved(by, of[0].dimensions, of[1].dimensions, out[0].dimensions),
+    "convolution": lambda instruction, operands, out: _convolved(
+        instruction, operands[0].dimensions, operands[1].dimensions, out[0].dimensions
+    ),
     "fft": _fft,
-    "sort": lambda _by, of, _out: of[0].elements * max(0, of[0].elements - 1).bit_length(),
-    "triangular-solve": lambda _by, of, _out: 2 * of[0].dimensions[-1] * of[1].elements,
-    "cholesky": lambda _by, of, _out: of[0].dimensions[-1] * of[0].elements // 3,
+    "sort": lambda _instruction, operands, _out: (
+        operands[0].elements * max(0, operands[0].elements - 1).bit_length()
+    ),
+    "triangular-solve": lambda _instruction, operands, _out: (
+        2 * operands[0].dimensions[-1] * operands[1].elements
+    ),
+    "cholesky": lambda _instruction, operands, _out: operands[0].dimensions[-1] * operands[0].elements // 3,
 }
 
 
-def _of_library(by: Instruction, operands: Sequence[Extent], out: tuple[Extent, ...]) -> CountedCost:
+def _library_call_cost(
+    instruction: Instruction, operands: Sequence[Extent], out: tuple[Extent, ...]
+) -> CountedCost:
     """Return the cost of a library call; it is unknown unless the name and attributes determine it."""
-    target = _target(by)
+    target = _target(instruction)
     if _NO_WORK.fullmatch(target):
         return CountedCost()
     touched = sum(each.bytes for each in (*operands, *out[:1]))
     try:
         if _PRODUCTS.fullmatch(target):
-            return CountedCost(_dot(by, operands, out), touched)
+            return CountedCost(_dot(instruction, operands, out), touched)
         if match := _CONVOLUTIONS.fullmatch(target):
             one, two, result = operands[0].dimensions, operands[1].dimensions, out[0].dimensions
             if match[1] == "BackwardInput":
                 one, result = result, one
             elif match[1] == "BackwardFilter":
                 two, result = result, two
-            return CountedCost(_convolved(by, one, two, result), touched)
+            return CountedCost(_convolved(instruction, one, two, result), touched)
     except _UNREADABLE:
         pass
     return CountedCost(bytes=touched, is_known=False)
 
 
-def _target(by: Instruction) -> str:
-    match = _TARGET.search(by.quoted)
+def _target(instruction: Instruction) -> str:
+    match = _TARGET.search(instruction.quoted)
     return match[1] if match else ""
 
 
-def is_product(by: Instruction) -> bool:
+def is_product(instruction: Instruction) -> bool:
     """Return whether a library call multiplies matrices."""
-    return _PRODUCTS.fullmatch(_target(by)) is not None
+    return _PRODUCTS.fullmatch(_target(instruction)) is not None
 
 
-def is_convolution(by: Instruction) -> bool:
-    return _CONVOLUTIONS.fullmatch(_target(by)) is not None
+def is_convolution(instruction: Instruction) -> bool:
+    return _CONVOLUTIONS.fullmatch(_target(instruction)) is not None
 
 
-def calls_python(by: Instruction) -> bool:
-    return _PYTHON.fullmatch(_target(by)) is not None
+def calls_python(instruction: Instruction) -> bool:
+    return _PYTHON.fullmatch(_target(instruction)) is not None

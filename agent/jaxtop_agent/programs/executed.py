@@ -75,7 +75,7 @@ class InstructionCost(NamedTuple):
     The bytes of a fusion are those of its whole operands and results, of which it may use only a part.
     """
 
-    by: Instruction
+    instruction: Instruction
     operations: int
     bytes: int
     is_known: bool
@@ -105,7 +105,7 @@ class Notes:
         self._fused.add(fused)
         self._count -= len(self._listed.pop(fused, ()))
 
-    def of(self, computation: str) -> list[InstructionCost]:
+    def noted_in(self, computation: str) -> list[InstructionCost]:
         return self._listed.get(computation, [])
 
     @property
@@ -139,17 +139,17 @@ def weight(operations: int, touched: int) -> int:
     return touched + operations // 8
 
 
-def kind_of(by: Instruction) -> str:
+def kind_of(instruction: Instruction) -> str:
     """Return the kind of an instruction; that of a fusion depends on what it fuses."""
-    if by.opcode in FUSIONS:
+    if instruction.opcode in FUSIONS:
         return FUSION
-    if by.opcode != "custom-call":
-        return _KINDS.get(_PART.sub("", by.opcode), OTHER)
-    if is_product(by):
+    if instruction.opcode != "custom-call":
+        return _KINDS.get(_PART.sub("", instruction.opcode), OTHER)
+    if is_product(instruction):
         return MATMUL
-    if is_convolution(by):
+    if is_convolution(instruction):
         return CONVOLUTION
-    return PYTHON if calls_python(by) else LIBRARY
+    return PYTHON if calls_python(instruction) else LIBRARY
 
 
 def kind_of_fusion(inside: dict[str, int]) -> str:

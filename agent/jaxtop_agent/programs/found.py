@@ -27,34 +27,36 @@ class FoundCollective(NamedTuple):
     computation: str
     kind: str
     is_start: bool
-    by: Instruction
+    instruction: Instruction
 
     @property
     def mode(self) -> str | None:
         """What the ids in its groups refer to; None if the text contradicts itself."""
-        has_channel = self.by.attribute(_CHANNEL) is not None
+        has_channel = self.instruction.attribute(_CHANNEL) is not None
         return members.mode_of(
-            self.kind, has_channel=has_channel, has_global_ids=bool(self.by.attribute(_GLOBAL_IDS))
+            self.kind, has_channel=has_channel, has_global_ids=bool(self.instruction.attribute(_GLOBAL_IDS))
         )
 
     @property
     def written(self) -> str | None:
         """The text of its groups, or of its pairs of source and target."""
-        return self.by.attribute(groups.PAIRS if self.kind == PERMUTE else groups.PATTERN)
+        return self.instruction.attribute(groups.PAIRS if self.kind == PERMUTE else groups.PATTERN)
 
     def sides(self) -> tuple[Arrays, Arrays]:
         """Return the input arrays, as far as the text has them, and the output arrays."""
-        shape = shapes.read(self.by.shape)
+        shape = shapes.read(self.instruction.shape)
         if shape is None:
             return (), ()
         if self.is_start and (both := shapes.of_start(self.kind, shape)) is not None:
             return shapes.arrays(both[0]), shapes.arrays(both[1])
-        return shapes.inside(self.by.operands), shapes.arrays(shape)
+        return shapes.inside(self.instruction.operands), shapes.arrays(shape)
 
     def bytes(self, sides: tuple[Arrays, Arrays], group_size: int | None) -> int | None:
         """Return the size S as nccl-tests defines it."""
         operands, result = sides
-        if not result or self.by.attribute(_SLICES):  # the shapes do not give the size of permuted slices
+        if not result or self.instruction.attribute(
+            _SLICES
+        ):  # the shapes do not give the size of permuted slices
             return None
         if self.kind != SCATTER:
             return shapes.size(result)

@@ -33,8 +33,8 @@ class Fused:
         self._parts: dict[str, str] = {}  # by computation
         self._sliced: dict[str, str] = {}  # the shape of the slice, by computation
 
-    def add(self, computation: str, by: Instruction) -> None:
-        if by.opcode == "custom-call" and (match := _PART.search(by.quoted)):
+    def add(self, computation: str, instruction: Instruction) -> None:
+        if instruction.opcode == "custom-call" and (match := _PART.search(instruction.quoted)):
             self._parts[computation] = match[1]
 
     def add_computation(self, computation: str, listed: list[Instruction]) -> None:
@@ -51,15 +51,19 @@ class Fused:
     def goes_on(self, found: FoundCollective) -> bool:
         """Return whether a collective goes on with one that another fusion started."""
         part = self._parts.get(found.computation)
-        return part == DONE or (part is None and _CHAINED in found.by.quoted)
+        return part == DONE or (part is None and _CHAINED in found.instruction.quoted)
 
     def as_scattered(self, found: FoundCollective, calls: Calls) -> FoundCollective:
         """Return a collective as what it does together with the slice of its result."""
         shape = self._sliced.get(found.computation) if found.kind == REDUCE else None
-        if shape is None or {each.by.opcode for each in calls.to(found.computation)} != {"fusion"}:
+        if shape is None or {each.instruction.opcode for each in calls.calls_to(found.computation)} != {
+            "fusion"
+        }:
             return found
-        operands = f"{found.by.shape} {found.by.operands}"
-        return found._replace(kind=SCATTER, by=found.by._replace(shape=shape, operands=operands))
+        operands = f"{found.instruction.shape} {found.instruction.operands}"
+        return found._replace(
+            kind=SCATTER, instruction=found.instruction._replace(shape=shape, operands=operands)
+        )
 
     def ends(
         self, listed: list[FoundCollective], calls: Calls, pause: Callable[[], None]
@@ -70,12 +74,12 @@ class Fused:
             for each in listed:
                 pause()
                 part = self._parts.get(each.computation)
-                callers = calls.to(each.computation)
+                callers = calls.calls_to(each.computation)
                 if len(callers) != 1 or part != (DONE if is_end else START):
                     continue
-                chain = _CHAIN.search(each.by.quoted) or _CHANNEL.search(each.by.quoted)
+                chain = _CHAIN.search(each.instruction.quoted) or _CHANNEL.search(each.instruction.quoted)
                 key = callers[0].caller, each.kind, each.written, chain and chain[0]
                 if not is_end:
-                    starts[key].append(each.by.name)
+                    starts[key].append(each.instruction.name)
                 elif starts[key]:
-                    yield callers[0].by.name, starts[key].popleft()
+                    yield callers[0].instruction.name, starts[key].popleft()

@@ -90,8 +90,8 @@ def parsed(module_text: str, pause: Callable[[], None]) -> Iterator[tuple[str, b
     for name, is_entry, instructions in text.computations(module_text):
         listed = []
         for number, each in enumerate(instructions):
-            if (by := lines.read(each)) is not None:
-                listed.append(by)
+            if (instruction := lines.read(each)) is not None:
+                listed.append(instruction)
             if not number % BETWEEN_PAUSES:
                 pause()
         yield name, is_entry, listed
@@ -118,20 +118,20 @@ class Module:
 
     def add(self, computation: str, line: str) -> Instruction | None:
         """Parse one instruction, note it if it matters for collectives, and return it."""
-        by = lines.read(line)
-        if by is None:
+        instruction = lines.read(line)
+        if instruction is None:
             self._unread += _UNREAD.match(line) is not None
             return None
-        if match := _KIND.fullmatch(by.opcode):
+        if match := _KIND.fullmatch(instruction.opcode):
             if match[2] in {None, "-start"}:
-                self._found.append(FoundCollective(computation, match[1], match[2] is not None, by))
+                self._found.append(FoundCollective(computation, match[1], match[2] is not None, instruction))
             else:
-                self._before[by.name] = by.operand
-        elif by.opcode in _GOES_ON:
-            self._before[by.name] = by.operand
-        self._calls.add(computation, by)
-        self._fused.add(computation, by)
-        return by
+                self._before[instruction.name] = instruction.operand
+        elif instruction.opcode in _GOES_ON:
+            self._before[instruction.name] = instruction.operand
+        self._calls.add(computation, instruction)
+        self._fused.add(computation, instruction)
+        return instruction
 
     def __bool__(self) -> bool:
         return bool(self._found or self._unread)
@@ -159,19 +159,23 @@ class Module:
         alone = {name for name, count in counted.items() if count == 1}
         collectives: list[wire.Collective] = []
         shown: dict[str, str] = {}
-        wrapped = {self.started[each.by.name] for each in self._found if each.by.name in self.started}
+        wrapped = {
+            self.started[each.instruction.name]
+            for each in self._found
+            if each.instruction.name in self.started
+        }
         ahead, self._found = self._found[::-1], []
         while ahead:  # one by one: freeing thousands at once holds the GIL for milliseconds
             each = self._fused.as_scattered(ahead.pop(), self._calls)
-            if each.by.name in wrapped or self._fused.goes_on(each):
+            if each.instruction.name in wrapped or self._fused.goes_on(each):
                 continue
             op, is_async, start = self._shown_as(each, alone)
-            shown[each.by.name] = shown[op] = op
+            shown[each.instruction.name] = shown[op] = op
             if start not in {"", op}:
                 shown[start] = waits[start] = op
             place, sides = table.place(each), each.sides()
             added = self._partitioner.added(each, frames, table.size(place), pause) or NOT_ADDED
-            named = added.consumer or each.by
+            named = added.consumer or each.instruction
             collectives.append(
                 wire.Collective(
                     op=op,
@@ -207,22 +211,22 @@ class Module:
         asynchronous start. "" stands for a start without a name of its own.
         """
         is_start = each.is_start or self._fused.is_start(each)
-        op, is_async = each.by.name, is_start and not _is_sync(each.by)
+        op, is_async = each.instruction.name, is_start and not _is_sync(each.instruction)
         if op in self.started:
             return self.started[op], is_async, op
         start = ""
         computation, outer = each.computation, {each.computation}
         while computation in alone or computation != each.computation:
-            calls = self._calls.to(computation)
-            if len(calls) != 1 or calls[0].by.opcode not in _WRAPPERS or calls[0].caller in outer:
+            calls = self._calls.calls_to(computation)
+            if len(calls) != 1 or calls[0].instruction.opcode not in _WRAPPERS or calls[0].caller in outer:
                 break
-            by, computation = calls[0].by, calls[0].caller
+            instruction, computation = calls[0].instruction, calls[0].caller
             outer.add(computation)
-            is_async = is_async or (by.opcode in _BESIDE and not _is_sync(by))
-            if by.opcode == _ASYNC:
-                start = by.name
+            is_async = is_async or (instruction.opcode in _BESIDE and not _is_sync(instruction))
+            if instruction.opcode == _ASYNC:
+                start = instruction.name
             else:
-                op = by.name
+                op = instruction.name
         return op, is_async, start
 
     def _ends(self, shown: dict[str, str]) -> dict[str, str]:
@@ -237,6 +241,6 @@ class Module:
         return ends
 
 
-def _is_sync(by: Instruction) -> bool:
+def _is_sync(instruction: Instruction) -> bool:
     """Return whether the compiler marked this start as synchronous: the wait follows at once."""
-    return _IS_SYNC.search(by.quoted) is not None
+    return _IS_SYNC.search(instruction.quoted) is not None

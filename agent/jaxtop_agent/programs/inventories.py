@@ -225,10 +225,10 @@ def _reading(source: _Source, room: int) -> Generator[None, None, tuple[HloReadi
 def _add(module: Module, operations: OperationSums, computation: Any) -> Iterator[None]:
     name, listed = computation.name, []
     for number, instruction in enumerate(jaxprivate.instructions(computation)):
-        if (by := module.add(name, instruction.to_string())) is not None:
-            listed.append(by)
-            if by.opcode.endswith("-start") and (inside := jaxprivate.started(instruction)) is not None:
-                module.started[by.name] = inside
+        if (noted := module.add(name, instruction.to_string())) is not None:
+            listed.append(noted)
+            if noted.opcode.endswith("-start") and (inside := jaxprivate.started(instruction)) is not None:
+                module.started[noted.name] = inside
         if not number % BETWEEN_LOOKS:
             yield
     module.add_computation(name, listed)

@@ -19,7 +19,9 @@ class Loaded(NamedTuple):
     ops: frozenset[str] | None
 
 
-def which(loaded: Sequence[Loaded], name: str, number: int | None, ops: AbstractSet[str]) -> Loaded | None:
+def launched_program(
+    loaded: Sequence[Loaded], name: str, number: int | None, ops: AbstractSet[str]
+) -> Loaded | None:
     """Return the program that was launched; None if several are possible, or none.
 
     `loaded` is in the order of compilation; `number` and `ops` are what the trace has of the launch.
@@ -27,7 +29,7 @@ def which(loaded: Sequence[Loaded], name: str, number: int | None, ops: Abstract
     named = [each for each in loaded if each.name == name]
     if number is not None:
         exact = [each for each in named if each.number == number]
-        named = exact or _between(loaded, name, number)
+        named = exact or _with_numbers_around(loaded, name, number)
     named = [each for each in named if each.ops is None or ops <= each.ops]
     if len(named) > 1:
         named = [each for each in named if each.ops is not None and not each.ops - ops] or named
@@ -55,10 +57,10 @@ class Numbers:
         for name, number in dict.fromkeys(launched):
             if number is None or any(each.number == number for each in numbered):
                 continue
-            found = _between(numbered, name, number)
+            found = _with_numbers_around(numbered, name, number)
             if not found:  # it was compiled again, and so has another number
                 self._of = {key: each for key, each in self._of.items() if key[0] != name}
-                found = _between(self._numbered(loaded), name, number)
+                found = _with_numbers_around(self._numbered(loaded), name, number)
             if len(found) == 1 and found[0].fingerprint is not None:
                 self._of[name, found[0].fingerprint] = number
             numbered = self._numbered(loaded)
@@ -71,7 +73,7 @@ class Numbers:
         )
 
 
-def _between(loaded: Sequence[Loaded], name: str, number: int) -> list[Loaded]:
+def _with_numbers_around(loaded: Sequence[Loaded], name: str, number: int) -> list[Loaded]:
     """Return the unnumbered programs of this name that the compiler may have given this number.
 
     Numbers ascend: a program's number is between those of the programs compiled before and after it.

@@ -100,14 +100,14 @@ class _Integers:
 
     def begins(self, name: str) -> dict[int, int]:
         """Return the known integers among the elements of a tuple, by their places."""
-        found = {place: self.of(each) for place, each in enumerate(self._elements(name))}
+        found = {place: self.value_of(each) for place, each in enumerate(self._elements(name))}
         return {place: each.number for place, each in found.items() if each and each.element is None}
 
     def test(self) -> _Test | None:
         """Return the comparison that a computation returns."""
-        by = self._returned("compare")
-        direction = None if by is None else by.attribute(_DIRECTION)
-        sides = [] if by is None else [self.of(name) for name in by.operand_names]
+        instruction = self._returned("compare")
+        direction = None if instruction is None else instruction.attribute(_DIRECTION)
+        sides = [] if instruction is None else [self.value_of(name) for name in instruction.operand_names]
         if direction is None or len(sides) != 2 or sides[0] is None or sides[1] is None:
             return None
         return _Test(sides[0], direction, sides[1])
@@ -116,38 +116,42 @@ class _Integers:
         """Return what a computation adds to the integers of a tuple that it returns, by their places."""
         result = self._returned("tuple")
         listed = [] if result is None else self._elements(result.name)
-        found = {place: self.of(each) for place, each in enumerate(listed)}
+        found = {place: self.value_of(each) for place, each in enumerate(listed)}
         return {place: each.number for place, each in found.items() if each and each.element == place}
 
-    def of(self, name: str, depth: int = 0) -> Value | None:
+    def value_of(self, name: str, depth: int = 0) -> Value | None:
         """Return the integer that a name stands for; None if it depends on anything else."""
-        by = self._by_name.get(name)
-        if by is None or depth > FARTHEST:
+        instruction = self._by_name.get(name)
+        if instruction is None or depth > FARTHEST:
             return None
         if name not in self._known:
             self._known[name] = None  # ends recursion: an instruction that uses itself has no value
-            self._known[name] = self._found(by, depth)
+            self._known[name] = self._found(instruction, depth)
         return self._known[name]
 
-    def _found(self, by: Instruction, depth: int) -> Value | None:
-        if by.opcode in _SAME:
-            return self.of(by.operand, depth + 1)
-        if by.opcode == "get-tuple-element":
-            return self._carried(by)
-        if by.opcode in _SIGNS:
-            sides = [self.of(each, depth + 1) for each in by.operand_names]
-            return _sum(sides, _SIGNS[by.opcode]) if len(sides) == 2 else None
-        is_number = by.opcode == "constant" and _INTEGER.match(by.shape) and _NUMBER.fullmatch(by.operands)
-        return Value(int(by.operands)) if is_number else None
+    def _found(self, instruction: Instruction, depth: int) -> Value | None:
+        if instruction.opcode in _SAME:
+            return self.value_of(instruction.operand, depth + 1)
+        if instruction.opcode == "get-tuple-element":
+            return self._carried(instruction)
+        if instruction.opcode in _SIGNS:
+            sides = [self.value_of(each, depth + 1) for each in instruction.operand_names]
+            return _sum(sides, _SIGNS[instruction.opcode]) if len(sides) == 2 else None
+        is_number = (
+            instruction.opcode == "constant"
+            and _INTEGER.match(instruction.shape)
+            and _NUMBER.fullmatch(instruction.operands)
+        )
+        return Value(int(instruction.operands)) if is_number else None
 
-    def _carried(self, by: Instruction) -> Value | None:
-        source, index = self._by_name.get(by.operand), by.attribute(_INDEX)
-        is_carried = source is not None and source.opcode == "parameter" and _INTEGER.match(by.shape)
+    def _carried(self, instruction: Instruction) -> Value | None:
+        source, index = self._by_name.get(instruction.operand), instruction.attribute(_INDEX)
+        is_carried = source is not None and source.opcode == "parameter" and _INTEGER.match(instruction.shape)
         return Value(0, int(index)) if is_carried and index else None
 
     def _elements(self, name: str) -> list[str]:
-        by = self._by_name.get(name)
-        return by.operand_names if by is not None and by.opcode == "tuple" else []
+        instruction = self._by_name.get(name)
+        return instruction.operand_names if instruction is not None and instruction.opcode == "tuple" else []
 
     def _returned(self, opcode: str) -> Instruction | None:
         """Return the only instruction with this opcode whose result no other one uses."""

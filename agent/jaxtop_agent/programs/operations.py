@@ -92,52 +92,59 @@ class OperationSums:
         return self.instructions > MOST_INSTRUCTIONS
 
     def _take(
-        self, summary: ComputationSummary, by: Instruction, shapes: dict[str, str], parameters: dict[str, int]
+        self,
+        summary: ComputationSummary,
+        instruction: Instruction,
+        shapes: dict[str, str],
+        parameters: dict[str, int],
     ) -> Sequence[str]:
         """Add an instruction; return the names of its operands, except those of tuples."""
-        opcode = by.opcode
+        opcode = instruction.opcode
         summary.executed += opcode not in _IDLE
-        names = by.operand_names if opcode not in {"parameter", "constant", "iota", "tuple"} else ()
+        names = instruction.operand_names if opcode not in {"parameter", "constant", "iota", "tuple"} else ()
         operands = [whole(shapes.get(name, "")) for name in names]
         for place, name in enumerate(names):
             if name in parameters:
-                note(summary.reads.setdefault(parameters[name], Reads()), by, place, operands)
+                note(summary.reads.setdefault(parameters[name], Reads()), instruction, place, operands)
         if opcode not in _IDLE:
-            kind = kind_of(by)
+            kind = kind_of(instruction)
             summary.kinds[kind] = summary.kinds.get(kind, 0) + 1
         if opcode in _CALLS:
-            self._call(summary, by, operands)
+            self._call(summary, instruction, operands)
             return names
-        found: CountedCost = cost(by, operands)
+        found: CountedCost = cost(instruction, operands)
         summary.operations += found.operations
         summary.bytes += found.bytes
         summary.at_least |= not found.is_known
-        applied = applied_by(by) if found.applied and opcode in APPLIES else ()
+        applied = applied_by(instruction) if found.applied and opcode in APPLIES else ()
         summary.calls += [Called((name,), found.applied, touches=False) for name in applied]
         if opcode not in _IDLE:
             each = tuple((name, found.applied) for name in applied)
             self._notes.add(
-                summary.name, InstructionCost(by, found.operations, found.bytes, found.is_known, each)
+                summary.name,
+                InstructionCost(instruction, found.operations, found.bytes, found.is_known, each),
             )
         return names
 
-    def _call(self, summary: ComputationSummary, by: Instruction, operands: list[Extent]) -> None:
-        made = made_by(by)
+    def _call(self, summary: ComputationSummary, instruction: Instruction, operands: list[Extent]) -> None:
+        made = made_by(instruction)
         if not made:
             summary.at_least = True
-        elif by.opcode == "conditional":
+        elif instruction.opcode == "conditional":
             summary.calls.append(Called(tuple(name for name, _ in made), 1))
-        elif by.opcode in FUSIONS:
+        elif instruction.opcode in FUSIONS:
             summary.calls.append(Called((made[0][0],), 1, touches=False))
-            fused = made[0][0], results(by)
+            fused = made[0][0], results(instruction)
             summary.fusions.append(fused)
             touched = sum(each.bytes for each in (*operands, *fused[1]))
-            self._notes.add(summary.name, InstructionCost(by, 0, touched, is_known=True, fused=fused))
+            self._notes.add(
+                summary.name, InstructionCost(instruction, 0, touched, is_known=True, fused=fused)
+            )
             self._notes.leave_out(fused[0])
         else:
             for name, times in made:
                 if times is None:
-                    self._unstated.append((summary, len(summary.calls), by))
+                    self._unstated.append((summary, len(summary.calls), instruction))
                 summary.calls.append(Called((name,), 1 if times is None else times, times is not None))
 
     def _find_parts(
@@ -160,9 +167,9 @@ class OperationSums:
     def _settle(self) -> None:
         """Find the rounds of the loops after all computations have been added."""
         while self._unstated:
-            summary, place, by = self._unstated.pop()
+            summary, place, instruction = self._unstated.pop()
             name = summary.calls[place].names[0]
-            times = runs(name, by, self._loops.rounds(summary.name, by.name))
+            times = runs(name, instruction, self._loops.rounds(summary.name, instruction.name))
             if times is not None:
                 summary.calls[place] = Called((name,), times)
 
@@ -184,20 +191,20 @@ class OperationSums:
         self._settle()
         found: list[tuple[InstructionCost, Executed]] = []
         for name, times in self._times(entry).items():
-            for noted in self._notes.of(name):
+            for noted in self._notes.noted_in(name):
                 found.append((noted, self._executed(noted, times, pause)))
                 pause()
         if len(found) > most:
             found = nlargest(most, found, key=lambda each: each[1].weight)
         executed = {}
         for noted, each in found:
-            executed[noted.by.name] = each._replace(line=self._line(noted, frames))
+            executed[noted.instruction.name] = each._replace(line=self._line(noted, frames))
             pause()
         return executed
 
     def _line(self, noted: InstructionCost, frames: Frames) -> str:
         """Return the line of an instruction; for a fusion without one, the last line stated inside it."""
-        line = frames.line(noted.by)
+        line = frames.line(noted.instruction)
         if line or noted.fused is None or (inside := self._summaries.get(noted.fused[0])) is None:
             return line
         return "" if inside.placed is None else frames.line(inside.placed)
@@ -229,7 +236,7 @@ class OperationSums:
 
     def _executed(self, noted: InstructionCost, times: int | None, pause: Callable[[], None]) -> Executed:
         operations, touched, is_known = noted.operations, noted.bytes, noted.is_known
-        kind = kind_of(noted.by)
+        kind = kind_of(noted.instruction)
         called = noted.applied
         if noted.fused is not None:
             name, written = noted.fused

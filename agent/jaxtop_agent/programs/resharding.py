@@ -113,8 +113,8 @@ class Partitioner:
         self, found: FoundCollective, frames: Frames, group_size: int | None, pause: Callable[[], None]
     ) -> Added | None:
         """Return why the partitioner added a collective; None if the script wrote it, or it may have."""
-        names, is_sum = [each for each in found.by.sources if each], found.kind in {REDUCE, SCATTER}
-        is_marked = _IS_MARKED in found.by.quoted
+        names, is_sum = [each for each in found.instruction.sources if each], found.kind in {REDUCE, SCATTER}
+        is_marked = _IS_MARKED in found.instruction.quoted
         is_of_jax = all(map(_OF_JAX.fullmatch, names)) if names else is_sum
         if found.kind in _ONLY_WRITTEN or (is_of_jax and not is_marked):
             return None
@@ -143,7 +143,7 @@ class Partitioner:
 
     def _is_only_sliced(self, found: FoundCollective, pause: Callable[[], None]) -> bool:
         """Return whether each device gathers the whole and then uses its own part of it only."""
-        uses = self._users_in(found.computation, pause).get(found.by.name, [])
+        uses = self._users_in(found.computation, pause).get(found.instruction.name, [])
         return bool(uses) and all(self._slice(each, place) is not None for each, place in uses)
 
     def _consumer(self, found: FoundCollective, pause: Callable[[], None]) -> Instruction | None:
@@ -151,15 +151,15 @@ class Partitioner:
 
         None if the result leaves the computation as well: it may have the form that the script wants there.
         """
-        users, name = self._users_in(found.computation, pause), found.by.name
+        users, name = self._users_in(found.computation, pause), found.instruction.name
         for _ in range(FARTHEST):
             uses = users.get(name, [])
             if not uses or any(each.opcode == "tuple" for each, _ in uses):
                 break
             user, place = uses[0]
-            by = self._slice(user, place) or user
-            if by is not user or not self._moves(user):
-                return by if by.states_line else None
+            instruction = self._slice(user, place) or user
+            if instruction is not user or not self._moves(user):
+                return instruction if instruction.states_line else None
             name = user.name
         return None
 
@@ -193,38 +193,38 @@ class Partitioner:
         Before it stands what the value passes on its way, the last one first.
         """
         computation, passed = found.computation, []
-        by: Instruction | None = found.by
-        index: int | None = None  # of an element, while `by` is a tuple
+        instruction: Instruction | None = found.instruction
+        index: int | None = None  # of an element, while `instruction` is a tuple
         for _ in range(FARTHEST):
-            if by is None:
+            if instruction is None:
                 break
-            passed.append(by)
+            passed.append(instruction)
             inside = self._inside.get(computation, {})
-            names = by.operand_names if by.opcode != "parameter" else []
+            names = instruction.operand_names if instruction.opcode != "parameter" else []
             operand = next(iter(names), "")
-            if by.opcode == "parameter":
+            if instruction.opcode == "parameter":
                 if computation not in self._callers:
-                    return by if by.name_stack else None, passed
+                    return instruction if instruction.name_stack else None, passed
                 computation, caller = self._callers[computation]
-                by, index = self._passed(computation, caller, by, index), None
-            elif by.opcode == "get-tuple-element":
-                match = by.match(_INDEX)
-                index, by = int(match[1]) if match else None, inside.get(operand)
-            elif by.opcode == "tuple" and index is not None:
-                by, index = inside.get(names[index] if index < len(names) else ""), None
-            elif by is found.by or self._moves(by):
-                by, index = inside.get(operand), None
+                instruction, index = self._passed(computation, caller, instruction, index), None
+            elif instruction.opcode == "get-tuple-element":
+                match = instruction.match(_INDEX)
+                index, instruction = int(match[1]) if match else None, inside.get(operand)
+            elif instruction.opcode == "tuple" and index is not None:
+                instruction, index = inside.get(names[index] if index < len(names) else ""), None
+            elif instruction is found.instruction or self._moves(instruction):
+                instruction, index = inside.get(operand), None
             else:
-                called = made_by(by) if by.opcode == "fusion" else []
+                called = made_by(instruction) if instruction.opcode == "fusion" else []
                 computing = self._computing.get(called[0][0]) if called else None
-                origin = computing if computing is not None and computing.source else by
+                origin = computing if computing is not None and computing.source else instruction
                 return origin, [*passed, origin]
         return None, passed
 
-    def _moves(self, by: Instruction) -> bool:
-        if by.opcode in _MOVES or by.opcode.startswith(_STEPS):
+    def _moves(self, instruction: Instruction) -> bool:
+        if instruction.opcode in _MOVES or instruction.opcode.startswith(_STEPS):
             return True
-        called = made_by(by) if by.opcode == "fusion" else []
+        called = made_by(instruction) if instruction.opcode == "fusion" else []
         return bool(called) and called[0][0] in self._moving
 
     def _sharded(self, parameter: Instruction) -> str:
@@ -256,10 +256,10 @@ def _is_named_after_use(found: FoundCollective, passed: list[Instruction]) -> bo
 
     The compiler of JAX 0.11.0 names those for a reshape so.
     """
-    if not found.by.name_stack or len(passed) < 2:
+    if not found.instruction.name_stack or len(passed) < 2:
         return False
     of_operand = {each.name_stack for each in passed[1:] if _IS_MARKED not in each.quoted}
-    return bool(of_operand) and all(of_operand) and found.by.name_stack not in of_operand
+    return bool(of_operand) and all(of_operand) and found.instruction.name_stack not in of_operand
 
 
 def _users(listed: Iterable[Instruction], pause: Callable[[], None] = lambda: None) -> Users:
@@ -297,7 +297,7 @@ def _only_sliced(listed: list[Instruction]) -> dict[int, Instruction]:
 
 def _cut_by(found: FoundCollective, group_size: int | None) -> str:
     """Return how the operand must be cut for a gather of this kind."""
-    match = found.by.match(_DIMENSIONS) if found.kind == "all-gather" else None
+    match = found.instruction.match(_DIMENSIONS) if found.kind == "all-gather" else None
     if match is None:
         return ""
     return f"cut along dimension {match[1]}{f' in {group_size}' if group_size else ''}"
@@ -305,7 +305,7 @@ def _cut_by(found: FoundCollective, group_size: int | None) -> str:
 
 def _wanted(found: FoundCollective, how: str) -> str:
     """Return what the consumer wants instead."""
-    match = found.by.match(_DIMENSIONS)
+    match = found.instruction.match(_DIMENSIONS)
     if how == REMATERIALIZATION:
         return "other parts of it: each device gathers the whole for its part"
     if found.kind == PERMUTE:

@@ -73,11 +73,11 @@ class Frames:
         except Exception:  # the figures that need no lines go on
             return cls()
 
-    def place(self, by: Located) -> FileLine | None:
+    def place(self, located: Located) -> FileLine | None:
         """Return the innermost line outside libraries, else the innermost; None if it is unknown."""
-        frame = by.frame
+        frame = located.frame
         if frame is None:
-            return None if by.place is None else FileLine(*by.place)
+            return None if located.place is None else FileLine(*located.place)
         found = [self._frames[frame].place] if frame in self._frames else []
         for _ in range(DEEPEST):
             if frame not in self._frames:
@@ -87,9 +87,9 @@ class Frames:
                 return place
         return found[0] if found else None
 
-    def line(self, by: Located) -> str:
+    def line(self, located: Located) -> str:
         """Return the line as "train.py:12"; empty if it is unknown."""
-        place = self.place(by)
+        place = self.place(located)
         return "" if place is None or not place.file else str(place)
 
 

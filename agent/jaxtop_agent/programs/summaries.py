@@ -67,11 +67,11 @@ def whole(shape: str) -> Extent:
     return listed[0] if len(listed) == 1 else NOTHING
 
 
-def note(reads: Reads, by: Instruction, place: int, operands: list[Extent]) -> None:
+def note(reads: Reads, instruction: Instruction, place: int, operands: list[Extent]) -> None:
     """Note how much of a parameter an instruction reads; instructions that read all of it share one read."""
-    if by.opcode == "dynamic-update-slice" and place == 0:
+    if instruction.opcode == "dynamic-update-slice" and place == 0:
         return  # the result overwrites it in place
-    if by.opcode in {"slice", "dynamic-slice", "gather"} and place == 0:
-        reads.slices += sum(each.bytes for each in extents(by.shape))
+    if instruction.opcode in {"slice", "dynamic-slice", "gather"} and place == 0:
+        reads.slices += sum(each.bytes for each in extents(instruction.shape))
     else:
         reads.whole = operands[place].bytes

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from jaxtop.base import debuglog
-from jaxtop_agent.core.budget import STRIKES
+from jaxtop_agent.core.budget import MOST_FAILURES
 from jaxtop_agent.core.waiting import wait
 from jaxtop_agent.reporting.figures import Figures
 
@@ -25,7 +25,7 @@ class TrackerReporter:
 
     def __init__(self, board: Board, destinations: Sequence[TrackerRun]) -> None:
         self._board = board
-        self._strikes = dict.fromkeys(destinations, 0)
+        self._failures_in_a_row = dict.fromkeys(destinations, 0)
         # A server may not answer for minutes. The end of the script does not wait for that.
         self.is_in_library = False
         for each in destinations:
@@ -37,7 +37,7 @@ class TrackerReporter:
             return
         board.is_reporting = True
         figures, due = Figures(board), time.monotonic() + EVERY_S
-        while not board.stopping and self._strikes:
+        while not board.stopping and self._failures_in_a_row:
             wait(board.bells.reports, due - time.monotonic())
             now = time.monotonic()
             if board.stopping or now < due:
@@ -52,23 +52,23 @@ class TrackerReporter:
             wait(board.bells.reports, LOOK_EVERY_S)
         topology = board.sampler.topology
         if topology is not None and topology.process_index:
-            for each in self._strikes:
+            for each in self._failures_in_a_row:
                 self._state(each, "waiting: process 0 reports")
         return topology is not None and not topology.process_index
 
     def _write(self, report: TrackerReport) -> None:
-        for each in list(self._strikes):
+        for each in list(self._failures_in_a_row):
             self.is_in_library = True
             try:
                 is_open = each.write(report)
             except Exception as error:
-                self._strikes[each] += 1
+                self._failures_in_a_row[each] += 1
                 debuglog.warning("reports", f"nothing is written to {each.name}", error=error)
-                if self._strikes[each] >= STRIKES:
-                    del self._strikes[each]
+                if self._failures_in_a_row[each] >= MOST_FAILURES:
+                    del self._failures_in_a_row[each]
                     self._board.switch_off(f"report to {each.name}", error)
             else:
-                self._strikes[each] = 0
+                self._failures_in_a_row[each] = 0
                 self._state(each, "on" if is_open else "waiting: the script has no run open")
             finally:
                 self.is_in_library = False

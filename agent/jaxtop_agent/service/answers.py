@@ -46,7 +46,7 @@ class Answers:
         self._is_read_only = is_read_only
         self._agreement = agreement
 
-    def to(
+    def answer_to(
         self, request: wire.Request, state: Callable[[], list[Encoded]], *, is_owner: bool
     ) -> tuple[wire.Reply, list[Encoded]]:
         """Return the answer to a request, and the messages that follow it: `state` makes all of them."""

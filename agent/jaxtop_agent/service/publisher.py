@@ -302,7 +302,7 @@ class Publisher:
             debuglog.warning("publisher", "a request cannot be read", error)
             server.reply(question.sender, [wire.encode(wire.Reply("", f"unreadable request: {error}"))])
             return
-        reply, messages = self._answers.to(request, self._state_aside, is_owner=question.is_owner)
+        reply, messages = self._answers.answer_to(request, self._state_aside, is_owner=question.is_owner)
         parts = [wire.encode(reply)]
         for kind, payload in messages:
             parts += wire.pack(kind, self._header(kind, advance=False), payload)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # Without viewers the sampler only checks whether the backends are up, and keeps the hooks installed.
 IDLE_INTERVAL = 2.0
-# A collector that has more to read is asked again so soon, until its first pause.
+# A collector that has more to read runs again so soon, until its first pause.
 AGAIN_S = 0.2
 
 
@@ -28,16 +28,16 @@ class _Turn:
     def __init__(self, collector: collectors.Collector) -> None:
         self.collector = collector
         self.throttle = budget.Throttle(collector.share)
-        self.asked_at = -math.inf
-        self.asked_ms: int | None = None
+        self.ran_at = -math.inf
+        self.ran_ms: int | None = None
         self.pause = 0.0
         self.goes_on = False
-        self.strikes = 0
-        self.is_asked_often = collector.share.longest < math.inf
+        self.failures_in_a_row = 0
+        self.runs_often = collector.share.longest < math.inf
 
     @property
     def is_off(self) -> bool:
-        return self.strikes >= budget.STRIKES
+        return self.failures_in_a_row >= budget.MOST_FAILURES
 
 
 class Sampler:
@@ -94,14 +94,14 @@ class Sampler:
         client = self._client()
         topology = self._board.sampler.topology
         for turn in self._turns:
-            if watched or self._is_asked_unwatched(turn.collector):
-                self._ask(turn, client, self._interval(watched))
+            if watched or self._runs_unwatched(turn.collector):
+                self._run_collector(turn, client, self._interval(watched))
         if watched:
             is_first = self._board.sampler.sampled_ms is None
             # Collectors pause for different times, so the sample is as old as its oldest part. Arrays do not
             # count here: they carry their own time.
-            asked = [turn.asked_ms for turn in self._turns if turn.is_asked_often and not turn.is_off]
-            self._board.sampler.sampled_ms = min(filter(None, asked), default=now_ms())
+            sampled_ms = [turn.ran_ms for turn in self._turns if turn.runs_often and not turn.is_off]
+            self._board.sampler.sampled_ms = min(filter(None, sampled_ms), default=now_ms())
             if is_first:
                 self._board.pulse_now = True
                 self._board.bells.publisher.ring()
@@ -113,7 +113,7 @@ class Sampler:
             self._board.bells.libraries.ring()
             self._board.bells.publisher.ring()
 
-    def _is_asked_unwatched(self, collector: collectors.Collector) -> bool:
+    def _runs_unwatched(self, collector: collectors.Collector) -> bool:
         is_reported = self._board.is_reporting and collector.name in collectors.REPORTED
         return collector.also_unwatched or is_reported
 
@@ -125,27 +125,27 @@ class Sampler:
             self._board.switch_off("devices", error)
             return None
 
-    def _ask(self, turn: _Turn, client: Any, interval: float) -> None:
+    def _run_collector(self, turn: _Turn, client: Any, interval: float) -> None:
         started = time.monotonic()
         # Slightly early, because a collector that is due at each tick would otherwise miss every second one.
-        due = turn.asked_at + (AGAIN_S / 2 if turn.goes_on else max(interval * 0.9, turn.pause))
+        due = turn.ran_at + (AGAIN_S / 2 if turn.goes_on else max(interval * 0.9, turn.pause))
         if turn.is_off or started < due or self._board.stopping:
             return
         cpu, has_more = time.thread_time(), False
         try:
             has_more = bool(turn.collector.collect(self._board, client))
-            turn.strikes = 0
+            turn.failures_in_a_row = 0
         except Exception as error:
-            turn.strikes += 1
-            attempt = f"{turn.strikes} of {budget.STRIKES} times in a row"
+            turn.failures_in_a_row += 1
+            attempt = f"{turn.failures_in_a_row} of {budget.MOST_FAILURES} times in a row"
             debuglog.warning("sampler", f"the collector {turn.collector.name!r} failed", attempt, error)
             if turn.is_off:
                 self._switch_off(turn.collector, error)
         cost = time.thread_time() - cpu
         self._board.sampler.costs[turn.collector.name] += cost
-        turn.pause = turn.throttle.after(cost, started - turn.asked_at)
+        turn.pause = turn.throttle.pause_after(cost, started - turn.ran_at)
         turn.goes_on = has_more and not turn.pause
-        turn.asked_at, turn.asked_ms = started, now_ms()
+        turn.ran_at, turn.ran_ms = started, now_ms()
 
     def _switch_off(self, collector: collectors.Collector, error: BaseException) -> None:
         why = off_reason(error)

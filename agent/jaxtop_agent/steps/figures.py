@@ -87,7 +87,7 @@ def figures(
     if not gaps or gaps[-1].end - began < SHORTEST_SIGHT_NS:
         return None
     often = launches_a_step(gaps)
-    durations = step_times(gaps, _on_device(often, facts.device_ns))
+    durations = step_times(gaps, _device_ns_of_step(often, facts.device_ns))
     latest = [each.duration for each in durations if each.end > gaps[-1].end - RECENT_NS]
     if len(latest) < FEWEST:
         latest = [each.duration for each in durations[-FEWEST:]]
@@ -116,7 +116,7 @@ def figures(
     )
 
 
-def _on_device(often: Mapping[int, float], device_ns: Mapping[int, int]) -> int | None:
+def _device_ns_of_step(often: Mapping[int, float], device_ns: Mapping[int, int]) -> int | None:
     known = [times * device_ns[each] for each, times in often.items() if each in device_ns]
     return round(sum(known)) if known else None
 

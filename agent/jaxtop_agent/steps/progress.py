@@ -61,7 +61,7 @@ class Progress:
         """The monotonic time in seconds of the last reported step; 0 before the first one."""
         return self._times[-1][0] / 1e9 if self._times else 0.0
 
-    def since(self, at: int) -> list[StepCall]:
+    def calls_since(self, at: int) -> list[StepCall]:
         """Return the remembered calls after a time, in nanoseconds of the monotonic clock."""
         from jaxtop_agent.steps.finder import StepCall  # not needed without JAX, as in `read`
 

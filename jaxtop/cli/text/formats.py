@@ -16,20 +16,20 @@ FORMATS = (JSON, "csv", "openmetrics")
 
 
 def add_formats(
-    parser: argparse.ArgumentParser, formats: Sequence[str], of: str = ""
+    parser: argparse.ArgumentParser, formats: Sequence[str], printed: str = ""
 ) -> argparse._MutuallyExclusiveGroup:
     """Add --format, of which the first format is the default, and for each format a flag of its name.
 
     Return the group of these arguments, of which only one can be given.
 
-    `of` says what is printed, if the command does not always print it: then there is no default.
+    `printed` says what is printed, if the command does not always print it: then there is no default.
     """
     form = parser.add_mutually_exclusive_group()
     form.add_argument(
         "--format",
         choices=formats,
-        default=None if of else formats[0],
-        help=f"output format{of} (default: {formats[0]})",
+        default=None if printed else formats[0],
+        help=f"output format{printed} (default: {formats[0]})",
     )
     for each in formats:
         form.add_argument(

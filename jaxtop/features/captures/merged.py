@@ -205,9 +205,9 @@ def _note(found: dict[str, list[int]], shortest: dict[_Round, int], seen: Seen, 
     for op in seen.ops:
         if (op.module, op.run) in launches:
             ops.setdefault((op.module, op.run), []).append(op)
-    for (module, run), its in ops.items():
+    for (module, run), ops_of_launch in ops.items():
         launch = _launch(seen, module, run, host)
-        collectives, _ = rounds(its)
+        collectives, _ = rounds(ops_of_launch)
         for (name, number), by_device in collectives.items():
             place = module, launch, name, number
             known = [op.duration for op in by_device.values() if op.duration is not None]
@@ -271,8 +271,8 @@ class _Host:
     ) -> None:
         for line in plane.lines:
             name = f"{rest.strip()} {line.name}".strip()
-            its = on_devices.setdefault(device, {}).setdefault(name, [])
-            its += [self._slice(event, device) for event in breathing(line.events, self._pause)]
+            slices = on_devices.setdefault(device, {}).setdefault(name, [])
+            slices += [self._slice(event, device) for event in breathing(line.events, self._pause)]
 
     def _thread(self, line: XLine, on_devices: dict[int, dict[str, list[Slice]]]) -> list[Slice]:
         """Return what a thread did; operations of a device that ran on it go to the device."""
@@ -286,8 +286,10 @@ class _Host:
             stats = dict(event.stats) if is_operation else {}
             device = stats.get("device_ordinal")
             if isinstance(device, int):
-                its = on_devices.setdefault(device, {}).setdefault("operations", [])
-                its.append(self._slice(event, device, str(stats.get("hlo_module", "")), stats.get("run_id")))
+                slices = on_devices.setdefault(device, {}).setdefault("operations", [])
+                slices.append(
+                    self._slice(event, device, str(stats.get("hlo_module", "")), stats.get("run_id"))
+                )
             else:
                 own.append(self._slice(event, None))
         return own

@@ -70,8 +70,8 @@ class Sequence:
     def slices(self, track: int, slices: Iterable[Slice]) -> None:
         """Write slices, each inside of or after the one before, in the order of their starts."""
         open_until: list[int] = []
-        on = number_field(_ON, track)
-        instant, begin, end = (on + number_field(_TYPE, kind) for kind in (INSTANT, BEGIN, END))
+        track_field = number_field(_ON, track)
+        instant, begin, end = (track_field + number_field(_TYPE, kind) for kind in (INSTANT, BEGIN, END))
         # What events of one name, program and run have in common.
         alike: dict[tuple[str, str, int | None], bytes] = {}
         for each in slices:

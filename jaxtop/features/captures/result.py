@@ -79,14 +79,14 @@ def summary(job: Capture, result: FinishedCapture) -> list[str]:
         lines.append(f"  Perfetto  {result.folder.perfetto}  (open it in ui.perfetto.dev)")
         lines.append(f"  clocks    {result.clocks}")
     lines.append("  jaxtop    Operations (O) and Collectives (6) show it until the next short window")
-    lines += [f"  {line}" for line in _beside(result.compared)]
+    lines += [f"  {line}" for line in _compared_lines(result.compared)]
     lines += [f"  note      {note}" for note in result.notes]
     notes = Counter(each.text for each in complete if each.text)
     lines += [f"  note      {note} ({count} of {len(complete)} processes)" for note, count in notes.items()]
     return lines
 
 
-def _beside(rows: list[Compared]) -> list[str]:
+def _compared_lines(rows: list[Compared]) -> list[str]:
     """Return how much longer programs and collectives look in the capture than in short windows."""
     shown = [each for each in rows if each.op is None][:SHOWN]
     shown += [each for each in rows if each.op is not None][:SHOWN]

@@ -43,13 +43,13 @@ class InjectionRequest:
     @property
     def line(self) -> str:
         """The Python that the process is to run. It leaves no name and no exception in the script."""
-        of = "__import__('builtins')"
+        builtins = "__import__('builtins')"
         path = ascii(str(self.folder / "start.py"))
         text = f"__import__('pathlib').Path({path}).read_text('utf-8')"  # which closes the file
         given = "{'__name__': 'jaxtop_inject'}"
         return (
-            f"try:\n {of}.exec({of}.compile({text}, 'jaxtop inject', 'exec'), {given})\n"
-            f"except {of}.Exception:\n pass\n"
+            f"try:\n {builtins}.exec({builtins}.compile({text}, 'jaxtop inject', 'exec'), {given})\n"
+            f"except {builtins}.Exception:\n pass\n"
         )
 
     @property

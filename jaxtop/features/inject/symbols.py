@@ -88,13 +88,13 @@ class Image:
         table = self.hashes + 16 + 8 * bloom
         (index,) = read("I", table + 4 * (wanted % buckets)) if buckets else (0,)
         while index >= max(first, 1):
-            (its,) = read("I", table + 4 * (buckets + index - first))
-            if its | 1 == wanted | 1:
+            (found_hash,) = read("I", table + 4 * (buckets + index - first))
+            if found_hash | 1 == wanted | 1:
                 text, kind, _, section, value = read("IBBHQ", self.symbols + 24 * index)
                 spelled = self.memory.read(self.strings + text, len(name) + 1)
                 if section and kind & 15 != _INDIRECT and spelled == name.encode() + b"\0":
                     return self.bias + value
-            if its & 1:
+            if found_hash & 1:
                 break
             index += 1
         return None

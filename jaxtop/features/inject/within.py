@@ -82,5 +82,5 @@ def _start(version: str, settings: dict[str, object], patience: float) -> dict[s
         del threading._active[threading.get_ident()]  # type: ignore[attr-defined]
     if jaxtop_agent._agent is not None:
         return {**here, "state": "started"}
-    is_on = agent_settings.read(None, None, None).on
+    is_on = agent_settings.read(None, None, None).is_on
     return {**here, "state": "failed" if is_on else "off", "why": "agent.start() did nothing"}

@@ -29,7 +29,9 @@ def of_cluster(cluster: Cluster, now: float) -> list[JobLedger]:
     """Return the ledger of each run in a cluster that has one."""
     found = []
     for run in runs(cluster, now):
-        processes = tuple(_of_host(view.host, view.current) for view in run.hosts if view.host.ledger.at_ms)
+        processes = tuple(
+            _ledger_of_host(view.host, view.current) for view in run.hosts if view.host.ledger.at_ms
+        )
         if processes:
             name, parts = run.name or run.id, _step_parts(cluster.past_steps.get(run.id))
             found.append(JobLedger(name, [Attempt(run.id, name, processes)], parts, _scalars(run)))
@@ -58,7 +60,7 @@ def _step_parts(past: PastSteps | None) -> StepParts | None:
     return StepParts(shares, whole / 1000)
 
 
-def _of_host(host: Host, current: Host) -> ProcessLedger:
+def _ledger_of_host(host: Host, current: Host) -> ProcessLedger:
     ledger = host.ledger
     points = [(each.at_ms, each.spent_ms) for each in ledger.past] + [(ledger.at_ms, ledger.spent_ms)]
     error = host.error
@@ -95,7 +97,7 @@ def of_files(paths: Iterable[Path]) -> tuple[list[JobLedger], list[str]]:
         JobLedger(
             lineage,
             [
-                Attempt(run, files[0].who.name, tuple(map(_of_file, sorted(files, key=_index))))
+                Attempt(run, files[0].who.name, tuple(map(_ledger_of_file, sorted(files, key=_index))))
                 for run, files in attempts.items()
             ],
         )
@@ -109,7 +111,7 @@ def _index(file: LedgerFile) -> tuple[bool, int]:
     return index is None, index or 0
 
 
-def _of_file(file: LedgerFile) -> ProcessLedger:
+def _ledger_of_file(file: LedgerFile) -> ProcessLedger:
     who, last = file.who, file.sums[-1] if file.sums else None
     started = who.started_ms / 1000
     if last is not None:

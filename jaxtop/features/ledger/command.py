@@ -70,7 +70,7 @@ def read(arguments: argparse.Namespace, now: float) -> Report:
         return Report(from_files(given))
     if given and all(map(replay.is_recording, given)):
         with replay.opened(given) as (session, span):
-            return _of_cluster(session.at(span[1]), span[1])
+            return _report_of_cluster(session.at(span[1]), span[1])
     if len(given) <= 1 and not (arguments.hostfile or arguments.via):
         name = arguments.target[0] if arguments.target else None
         own = of_this_user(name)
@@ -118,7 +118,7 @@ def _lives() -> bool:
     return any(not each.is_stale for each in runfiles.find())
 
 
-def _of_cluster(cluster: Cluster, at: float) -> Report:
+def _report_of_cluster(cluster: Cluster, at: float) -> Report:
     from jaxtop.features.ledger import collect
     from jaxtop.model import reported_findings
 
@@ -136,4 +136,4 @@ def _live(arguments: argparse.Namespace, now: float) -> Report:
         source.close()
     for line in complaints(cluster, source, now):
         note(line)
-    return _of_cluster(cluster, steady())
+    return _report_of_cluster(cluster, steady())

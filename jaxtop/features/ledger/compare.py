@@ -179,16 +179,16 @@ class Comparison:
             for kind, name in {**self.a.facts, **self.b.facts}
             if kind is not Kind.ARRAY or name in largest
         ]
-        return [each for key in sorted(keys, key=order) for each in self._of(*key)]
+        return [each for key in sorted(keys, key=order) for each in self._differences_of(*key)]
 
-    def _of(self, kind: Kind, name: str) -> Iterator[RunDifference]:
+    def _differences_of(self, kind: Kind, name: str) -> Iterator[RunDifference]:
         if kind not in self.a.knows or kind not in self.b.knows:
             return
         a, b = self.a.facts.get((kind, name)), self.b.facts.get((kind, name))
         if a is None or b is None:
             lacks = self.a if a is None else self.b
             if kind not in _ALWAYS_THERE and (kind, name) not in lacks.perhaps:
-                yield RunDifference(kind, name, "", _about(a), _about(b))
+                yield RunDifference(kind, name, "", _own_fact(a), _own_fact(b))
         elif kind not in _ONLY_PRESENT:
             for figure in {**a, **b}:
                 one, other = a.get(figure), b.get(figure)
@@ -208,7 +208,7 @@ def _shifts(a: Mapping[str, float], b: Mapping[str, float]) -> list[Shift]:
     return [Shift(name, a.get(name, 0.0), b.get(name, 0.0)) for name in {**a, **b}]
 
 
-def _about(facts: Mapping[str, Value] | None) -> Value | None:
+def _own_fact(facts: Mapping[str, Value] | None) -> Value | None:
     """Return what is to say about something that only one has; empty if there is nothing."""
     return None if facts is None else facts.get("", "")
 

@@ -116,11 +116,11 @@ def _side(which: str, given: str | None, at: str | None, arguments: argparse.Nam
         if replay.is_recording(path):
             return _recorded(which, path, at)
         if is_ledger(path):
-            return _of_ledgers(path.name or given, from_files([path]))
+            return _run_of_ledgers(path.name or given, from_files([path]))
         is_here = arguments.via is None and "://" not in given
         if is_here and not _lives(given):
             if jobs := of_this_user(given):
-                return _of_ledgers(given, jobs)
+                return _run_of_ledgers(given, jobs)
             _refuse_folder(path)
         return _live(name, [given], arguments)
     except UserError as error:
@@ -147,7 +147,9 @@ def _recorded(which: str, path: Path, typed: str | None) -> ComparedRun:
         at = counts.last_step()
         if at is None:
             raise UserError("it has no steps" + (f" before {typed}" if typed else ""))
-        since = max(at - LOOKED_AT_S, min(counts.of[agent].marks[0].at for agent in counts.made_steps()))
+        since = max(
+            at - LOOKED_AT_S, min(counts.by_agent[agent].marks[0].at for agent in counts.made_steps())
+        )
 
         def show_fold(until: float) -> None:
             show("looking for findings", 1 - (at - until) / (at - since + HISTORY))
@@ -157,7 +159,7 @@ def _recorded(which: str, path: Path, typed: str | None) -> ComparedRun:
         while (moment := moment + LOOKS_EVERY_S) < at:
             seen.look(session.at(moment))
             show_fold(moment)
-        side = _of_cluster(path.name or str(path), session.at(at), at, counts, seen)
+        side = _run_of_cluster(path.name or str(path), session.at(at), at, counts, seen)
     for line in session.notes:
         note(line)
     return side
@@ -199,7 +201,7 @@ def _counted(
         end = start
 
 
-def _of_cluster(
+def _run_of_cluster(
     name: str, cluster: Cluster, at: float, counts: CountedSteps, seen: FindingsSeen
 ) -> ComparedRun:
     from jaxtop.features.ledger import compare, compare_facts, compare_steps
@@ -209,7 +211,7 @@ def _of_cluster(
     if run is None:
         raise UserError("it has no steps")
     agents = {view.host.agent for view in run.hosts}
-    steps = {agent: each for agent, each in counts.of.items() if agent in agents and each.steps}
+    steps = {agent: each for agent, each in counts.by_agent.items() if agent in agents and each.steps}
     took = compare_steps.times_of(steps.values(), interval(cluster))
     if took is None:
         raise UserError("it has no steps")
@@ -229,7 +231,7 @@ def _of_cluster(
     )
 
 
-def _of_ledgers(name: str, jobs: Sequence[JobLedger]) -> ComparedRun:
+def _run_of_ledgers(name: str, jobs: Sequence[JobLedger]) -> ComparedRun:
     """Return the last attempt with steps at the latest of these jobs."""
     from jaxtop.features.ledger import compare, compare_facts, compare_steps
 
@@ -277,4 +279,4 @@ def _live(name: str, target: list[str], arguments: argparse.Namespace) -> Compar
     at = steady()
     if not any(view.host.hello for view in host_views(cluster, at)):
         raise UserError("; ".join(complaints(cluster, source, at)) or "no process was reached")
-    return _of_cluster(name, cluster, at, counts, seen)
+    return _run_of_cluster(name, cluster, at, counts, seen)

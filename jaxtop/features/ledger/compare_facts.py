@@ -58,7 +58,7 @@ def facts_of(
     found.update(_meshes(cluster, run))
     found.update(_programs(cluster, now, run, steps))
     found.update(_arrays(cluster, run))
-    found.update(seen.of(run.id))
+    found.update(seen.findings_of(run.id))
     has_flags = any(host.hello is not None and host.hello.flags is not None for host in hosts)
     knows = {
         Kind.DEVICES: True,
@@ -188,7 +188,7 @@ class FindingsSeen:
         """Return what was reported of a run at any of the moments."""
         return frozenset((kind, name) for its_run, kind, name in self._times if its_run == run)
 
-    def of(self, run: str) -> Facts:
+    def findings_of(self, run: str) -> Facts:
         """Return the findings of a run, those of late processes by the process."""
         return {
             (kind, name): {"": self._texts[its_run, kind, name]}

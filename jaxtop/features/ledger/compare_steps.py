@@ -98,7 +98,7 @@ class ProcessSteps:
         closer = self.closer
         if not closer:
             return 1
-        both = [(last - first, to - since) for first, since, last, to in self._rhythms[closer].values()]
+        both = [(last - first, until - since) for first, since, last, until in self._rhythms[closer].values()]
         steps, counted = max(both, default=(0, 0))
         return max(1, round(counted / steps)) if steps else 1
 
@@ -174,14 +174,14 @@ class CountedSteps:
     """The steps of all processes in a stream of frames."""
 
     def __init__(self) -> None:
-        self.of: dict[str, ProcessSteps] = {}
+        self.by_agent: dict[str, ProcessSteps] = {}
 
     def feed(self, frame: wire.Frame) -> None:
         if frame.kind not in ("pulse", "ledger"):
             return
-        if frame.agent not in self.of and len(self.of) >= MOST_PROCESSES:
+        if frame.agent not in self.by_agent and len(self.by_agent) >= MOST_PROCESSES:
             return
-        process = self.of.setdefault(frame.agent, ProcessSteps())
+        process = self.by_agent.setdefault(frame.agent, ProcessSteps())
         with suppress(wire.Unreadable):
             match wire.decode(frame.kind, frame.raw):
                 case wire.Pulse() as pulse:
@@ -191,14 +191,14 @@ class CountedSteps:
 
     def made_steps(self, until: float | None = None) -> list[str]:
         """Return the processes that made steps; those that still did at a time."""
-        agents = [agent for agent, each in self.of.items() if each.steps]
+        agents = [agent for agent, each in self.by_agent.items() if each.steps]
         if until is None:
             return agents
-        return [agent for agent in agents if self.of[agent].marks[-1].at >= until - TOGETHER_S]
+        return [agent for agent in agents if self.by_agent[agent].marks[-1].at >= until - TOGETHER_S]
 
     def last_step(self) -> float | None:
         """Return when the run last made steps: the first of those that stopped together; None if never."""
-        ends = [self.of[agent].marks[-1].at for agent in self.made_steps()]
+        ends = [self.by_agent[agent].marks[-1].at for agent in self.made_steps()]
         return min((each for each in ends if each >= max(ends) - TOGETHER_S), default=None)
 
 
@@ -222,16 +222,16 @@ def times_of_ledgers(processes: Iterable[ProcessLedger]) -> MeasuredSteps | None
         if not process.steps:
             continue
         marks = [
-            StepMark(each.at, round(1000 * _of_steps(each.spent)), each.steps)
+            StepMark(each.at, round(1000 * _seconds_of_steps(each.spent)), each.steps)
             for each in process.points
             if each.steps is not None
         ]
-        whole = _of_steps(process.spent)
+        whole = _seconds_of_steps(process.spent)
         samples += samples_of(marks, LEDGER_EVERY_S) or [whole / process.steps]
         steps.append(process.steps)
         seconds.append(whole)
     return MeasuredSteps(tuple(samples), round(median(steps)), median(seconds)) if samples else None
 
 
-def _of_steps(spent: Mapping[str, float]) -> float:
+def _seconds_of_steps(spent: Mapping[str, float]) -> float:
     return sum(seconds for kind, seconds in spent.items() if kind not in NOT_OF_STEPS)

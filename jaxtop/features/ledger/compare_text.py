@@ -61,7 +61,7 @@ def verdict(found: Comparison) -> str:
     if not found.is_real:
         is_small = abs(found.gap) > found.noise
         small = f", and a difference below {_rounded(LEAST)} is not judged" if is_small else ""
-        return f"no difference beyond the noise: {_both(a, b)} a step, {_wavers(found)}{small}"
+        return f"no difference beyond the noise: {_both_text(a, b)} a step, {_wavers(found)}{small}"
     slower, faster = max(a, b), min(a, b)
     return (
         f"{found.slower} is {_slower(found.share)}: "
@@ -83,7 +83,7 @@ def _ms(seconds: float) -> str:
     return units.in_ms(seconds * 1000)
 
 
-def _both(a: float, b: float) -> str:
+def _both_text(a: float, b: float) -> str:
     one, other = _ms(a), _ms(b)
     if one == other:
         return f"both {one}"
@@ -125,7 +125,7 @@ def to_text(found: Comparison) -> str:
     lines = [verdict(found)]
     if place := where(found):
         lines.append(place)
-    lines += ["", *aligned([_of_side(name, side) for name, side in _sides(found)])]
+    lines += ["", *aligned([_side_cells(name, side) for name, side in _sides(found)])]
     if found.is_real:
         lines += _table("PART OF A STEP", found.parts, PARTS, found)
         lines += _table("SPENT ON", found.spent, WORDS, found)
@@ -137,7 +137,7 @@ def to_text(found: Comparison) -> str:
     return "\n".join(map(legible, lines)) + "\n"
 
 
-def _of_side(name: str, side: ComparedRun) -> tuple[str, ...]:
+def _side_cells(name: str, side: ComparedRun) -> tuple[str, ...]:
     took = side.took
     at = "" if side.at is None else time.strftime("until %Y-%m-%d %H:%M:%S", time.localtime(side.at))
     processes = f"{side.processes} process{'es' * (side.processes != 1)}"

@@ -55,7 +55,7 @@ class SpentBy(NamedTuple):
     spent: Mapping[str, float]
     steps: int | None = None
 
-    def of(self, kind: str) -> float:
+    def seconds_of(self, kind: str) -> float:
         return self.spent.get(kind, 0.0)
 
 
@@ -99,7 +99,10 @@ class ProcessLedger(NamedTuple):
                 share = (at - before.at) / (point.at - before.at) if point.at > before.at else 1.0
                 kinds = {*before.spent, *point.spent}
                 share = min(1.0, max(0.0, share))
-                return {kind: before.of(kind) + share * (point.of(kind) - before.of(kind)) for kind in kinds}
+                return {
+                    kind: before.seconds_of(kind) + share * (point.seconds_of(kind) - before.seconds_of(kind))
+                    for kind in kinds
+                }
             before = point
         return before.spent
 

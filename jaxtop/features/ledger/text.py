@@ -104,7 +104,7 @@ def attempts(job: JobLedger) -> Iterator[str]:
         rows.append(
             (
                 str(i + 1),
-                _at(each.started),
+                _time_text(each.started),
                 units.age(each.until - each.started),
                 units.number(each.steps),
                 _ended(each, is_last=is_last),
@@ -129,7 +129,7 @@ def _ended(attempt: Attempt, *, is_last: bool) -> str:
 
 
 def checkpoints(job: JobLedger, now: float) -> Iterator[str]:
-    saves = [save for each in job.attempts for save in _by_run(each)]
+    saves = [save for each in job.attempts for save in _saves_of(each)]
     if not saves:
         return
     yield ""
@@ -154,7 +154,7 @@ def checkpoints(job: JobLedger, now: float) -> Iterator[str]:
     yield f"since then, {at_risk}"
 
 
-def _by_run(attempt: Attempt) -> Sequence[Save]:
+def _saves_of(attempt: Attempt) -> Sequence[Save]:
     """Return the checkpoints of an attempt, as the process reports them that has seen most."""
     return max((each.saves for each in attempt.processes), key=len, default=())
 
@@ -185,5 +185,5 @@ def _other_share(process: ProcessLedger) -> float:
     return 1 - process.spent.get(PRODUCTIVE, 0.0) / total if total else 0.0
 
 
-def _at(at: float) -> str:
+def _time_text(at: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))

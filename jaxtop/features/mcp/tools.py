@@ -71,7 +71,7 @@ class Tools:
         A live run is measured for at most `wait_s` seconds. `target` may also be a recording. Rules that
         could not be checked are listed with the reason: no finding does not mean that they hold.
         """
-        wait = _within(wait_s, 0.0, LONGEST_WAIT_S)
+        wait = _clamped(wait_s, 0.0, LONGEST_WAIT_S)
         answer = await self._ask(
             "check", "--json", "--wait", f"{wait:g}", *self._words(target), measures_s=wait, fresh=offset == 0
         )
@@ -95,7 +95,7 @@ class Tools:
         """
         if part not in PARTS:
             raise CannotAnswer(f"there is no part {part!r}; there are {', '.join(PARTS)}")
-        watch = _within(watch_s, 0.0, LONGEST_WAIT_S)
+        watch = _clamped(watch_s, 0.0, LONGEST_WAIT_S)
         answer = await self._snapshot(target, watch, fresh=offset == 0)
         return {**answer.head(), "part": part, **page(answer.document[part], *_bounds(offset, limit))}
 
@@ -105,7 +105,7 @@ class Tools:
         Each is a recording, a ledger or folder of them, the lineage of a job, or a live run, which is
         followed for `wait_s` seconds. Without `b`, the newest live run is compared with `a`.
         """
-        wait = _within(wait_s, 1.0, LONGEST_WAIT_S)
+        wait = _clamped(wait_s, 1.0, LONGEST_WAIT_S)
         words = [_checked(each) for each in (a, b) if each]
         answer = await self._ask(
             "compare", "--json", "--wait", f"{wait:g}", *self._options, "--", *words, measures_s=3 * wait
@@ -126,7 +126,7 @@ class Tools:
         `meshes` such as ["data=8,model=4"], or `devices` for all meshes of so many; `memory` of a device such
         as "80G". `target` may also be a recording.
         """
-        wait = _within(wait_s, 0.0, LONGEST_WAIT_S)
+        wait = _clamped(wait_s, 0.0, LONGEST_WAIT_S)
         asked = [f"--mesh={each}" for each in meshes or ()]
         asked += [f"--devices={devices}"] * bool(devices) + [f"--memory={memory}"] * bool(memory)
         answer = await self._ask(
@@ -156,7 +156,7 @@ def _checked(target: str) -> str:
     return target
 
 
-def _within(value: float, least: float, most: float) -> float:
+def _clamped(value: float, least: float, most: float) -> float:
     return min(max(value, least), most)
 
 

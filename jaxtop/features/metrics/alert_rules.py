@@ -25,14 +25,14 @@ groups:
 
 def to_yaml() -> str:
     """Return a file of rules. Findings of severity `info` raise no alert."""
-    return _HEAD + "".join(line + "\n" for rule in RULES for line in _of_finding(rule)) + _EXPORTER
+    return _HEAD + "".join(line + "\n" for rule in RULES for line in _alert_lines(rule)) + _EXPORTER
 
 
 def alert_name(rule: Rule) -> str:
     return "Jaxtop" + "".join(word.capitalize() for word in rule.name.split("_"))
 
 
-def _of_finding(rule: Rule) -> Iterator[str]:
+def _alert_lines(rule: Rule) -> Iterator[str]:
     found = f'jaxtop_findings{{rule="{rule.name}",severity!="info"}}'
     yield f"  - alert: {alert_name(rule)}"
     yield f"    expr: {found} * on (job, instance, run) group_left (name) jaxtop_run_info > 0"

@@ -55,7 +55,7 @@ def roofline(time: ProgramTime, chosen: OperationView, ink: Ink, width: int, hei
     for each in sorted(points, key=lambda each: (each is chosen, each.time_us)):
         cells[plane.row(_rate(each))][plane.column(_intensity(each))] = _point(each, chosen, ink)
     marks = {plane.row(flops): units.operations(flops), plane.height - 1: units.operations(plane.y[0])}
-    lines = [*with_scale(cells, marks, ink), *_below(plane, ridge, ink)]
+    lines = [*with_scale(cells, marks, ink), *_axis_lines(plane, ridge, ink)]
     sources = " and ".join(dict.fromkeys(filter(None, (time.rates.flops_source, time.rates.bytes_source))))
     limits = f"{units.operations(flops)}, {units.bandwidth(moved)}"
     return panel(Heading("Roofline", limits, sources), lines, (width, height), ink)
@@ -99,7 +99,7 @@ def _rate(view: OperationView) -> float:
     return (view.flops or 0) / view.time_us * 1e6
 
 
-def _below(plane: PlotArea, ridge: float, ink: Ink) -> list[Text]:
+def _axis_lines(plane: PlotArea, ridge: float, ink: Ink) -> list[Text]:
     """Return the line with the ridge and the powers of ten, and what the axis is."""
     marks = {plane.column(value): (f"{value:g}", ink.note) for value in _powers(plane)}
     marks = {plane.column(ridge): (RIDGE, ink.figure)} | marks

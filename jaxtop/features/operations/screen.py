@@ -14,7 +14,7 @@ from jaxtop.features.operations.model import COLLECTIVE, OperationRow
 from jaxtop.features.operations.pane import name_of, pane
 from jaxtop.features.operations.rates import times_by_rates
 from jaxtop.tui.draw.panes.facts import first_fitting
-from jaxtop.tui.draw.table import Column, figure, muted, words
+from jaxtop.tui.draw.table import Column, figure_column, muted, words_column
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.screens.collectives import untimed
 from jaxtop.tui.screens.tables import TableView
@@ -57,19 +57,19 @@ def _estimated(value: float | None) -> str:
 
 
 COLUMNS: tuple[Column[OperationRow], ...] = (
-    words("operation", "operation", 16, lambda row: name_of(row.view), _name_colour, flexible=True),
-    figure("share", "share", 5, lambda row: row.view.time_share, units.share),
-    figure("time", "time", 6, lambda row: row.view.time_us, units.micros),
-    words("kind", "kind", 11, lambda row: row.view.kind),
-    words("source", "line", 16, lambda row: row.view.source),
-    words("bound", "bound by", 13, lambda row: row.view.bound),
-    figure("ratio", "by", 5, _ratio, _times),
-    figure("reached", "roofline", 8, _reached, _estimated),
-    figure("flops", "flops", 6, lambda row: row.view.flops, units.amount),
-    figure("bytes", "bytes", 6, lambda row: row.view.bytes, units.size),
-    figure("runs", "runs", 6, lambda row: row.view.runs, units.plain),
+    words_column("operation", "operation", 16, lambda row: name_of(row.view), _name_colour, flexible=True),
+    figure_column("share", "share", 5, lambda row: row.view.time_share, units.share),
+    figure_column("time", "time", 6, lambda row: row.view.time_us, units.micros),
+    words_column("kind", "kind", 11, lambda row: row.view.kind),
+    words_column("source", "line", 16, lambda row: row.view.source),
+    words_column("bound", "bound by", 13, lambda row: row.view.bound),
+    figure_column("ratio", "by", 5, _ratio, _times),
+    figure_column("reached", "roofline", 8, _reached, _estimated),
+    figure_column("flops", "flops", 6, lambda row: row.view.flops, units.amount),
+    figure_column("bytes", "bytes", 6, lambda row: row.view.bytes, units.size),
+    figure_column("runs", "runs", 6, lambda row: row.view.runs, units.plain),
 )
-PROGRAM: Column[OperationRow] = words("program", "program", 16, lambda row: row.time.program)
+PROGRAM: Column[OperationRow] = words_column("program", "program", 16, lambda row: row.time.program)
 
 
 def empty(moment: Moment) -> str:
@@ -113,7 +113,7 @@ class OperationsView(TableView[Table[OperationRow]]):
         self._rows: list[OperationRow] = []
         self._program = Words(id="program")
         self._pane = Detail(id="operation")
-        self._run: Column[OperationRow] = words(
+        self._run: Column[OperationRow] = words_column(
             "run", "run", 12, lambda row: self.moment.run_name(row.time.run)
         )
 

@@ -8,7 +8,7 @@ from jaxtop.base import units
 from jaxtop.features.planning import pane as draw
 from jaxtop.features.planning.model import words as in_words
 from jaxtop.features.planning.model.plan import Goal
-from jaxtop.tui.draw.table import NONE, Column, figure, words
+from jaxtop.tui.draw.table import NONE, Column, figure_column, words_column
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -87,13 +87,13 @@ _STEP = _interval("step", "step", 12, lambda row: row.candidate.step_ms, draw.st
 _FIGURES: tuple[Column[PlanRow], ...] = (
     _MEMORY,
     _STEP,
-    words("fits", "fits", 7, lambda row: in_words.fits(row.candidate, row.plan), _fit_colour),
-    figure("ratio", "vs today", 8, lambda row: row.ratio, units.share),
+    words_column("fits", "fits", 7, lambda row: in_words.fits(row.candidate, row.plan), _fit_colour),
+    figure_column("ratio", "vs today", 8, lambda row: row.ratio, units.share),
 )
 _LAST: tuple[Column[PlanRow], ...] = (
-    figure("devices", "dev", 5, lambda row: row.candidate.devices, units.number),
+    figure_column("devices", "dev", 5, lambda row: row.candidate.devices, units.number),
     _interval("state", "state", 9, lambda row: row.candidate.state_bytes, draw.size),
-    words("changes", "changes", 30, lambda row: row.changes, flexible=True),
+    words_column("changes", "changes", 30, lambda row: row.changes, flexible=True),
 )
 # The width of the first column, and the most that the columns of words may have.
 NARROW, MOST_MESH, MOST_COMMUNICATION = 18, 48, 40
@@ -114,11 +114,11 @@ def columns(
     memory are drawn against the largest.
     """
     title = f"energy {unit}".strip()
-    energy: Column[PlanRow] = figure(
+    energy: Column[PlanRow] = figure_column(
         "energy", title, len(title), lambda row: row.candidate.energy, units.plain
     )
     return (
-        words(
+        words_column(
             "mesh",
             "mesh",
             max(NARROW, min(mesh, MOST_MESH, width // 4)),
@@ -128,7 +128,7 @@ def columns(
         *((energy, *_FIGURES) if goal is Goal.ENERGY else _FIGURES),
         _drawn("memory bar", "of the limit" if has_limit else "of the largest", _MEMORY, _memory),
         _drawn("step bar", "step, today │", _STEP, _step),
-        words(
+        words_column(
             "communication",
             "communication",
             max(NARROW, min(communication, MOST_COMMUNICATION)),

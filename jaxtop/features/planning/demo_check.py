@@ -69,7 +69,7 @@ def main(asked: Sequence[Axes], is_enough: Callable[[], Enough], *, as_json: boo
     if as_json:
         print(json.dumps({"schema": 1, "checks": [_as_value(each) for each in found]}))
     else:
-        print(*_to_text(found), sep="\n")
+        print(*_table_lines(found), sep="\n")
     return AS_PLANNED if all(each.state[0] == each.state[1] for each in found) else OTHERWISE
 
 
@@ -142,8 +142,10 @@ def _state(today: Today, found: Today, axes: Axes) -> tuple[int, int]:
 
     shared = {each.name for each in today.tensors} & {each.name for each in found.tensors} - {None}
 
-    def held(by: Today, on: Axes) -> int:
-        return on_fullest(by, on, (each for each in place(by, on) if each.tensor.name in shared))
+    def held(base: Today, mesh_axes: Axes) -> int:
+        return on_fullest(
+            base, mesh_axes, (each for each in place(base, mesh_axes) if each.tensor.name in shared)
+        )
 
     return held(today, axes), held(found, found.axes)
 
@@ -151,7 +153,7 @@ def _state(today: Today, found: Today, axes: Axes) -> tuple[int, int]:
 # The comparison as text and as JSON
 
 
-def _to_text(checks: Sequence[Check]) -> Iterator[str]:
+def _table_lines(checks: Sequence[Check]) -> Iterator[str]:
     """Yield a table: for each mesh and figure what was predicted, what was measured, and the error."""
     rows = [("MESH", "FIGURE", "PREDICTED", "MEASURED", "ERROR")]
     for each in checks:
@@ -176,12 +178,16 @@ def _compared(each: Check) -> Iterator[tuple[str, str, str, str]]:
     error = "" if needed is None or bounds is None else "inside" if _is_inside(each) else "outside"
     yield "memory", memory_in_words(bounds), UNKNOWN if needed is None else in_bytes(needed), error
     step = each.predicted.step_ms
-    yield "step", step_in_words(step), *_of(each.step_ms, None if step is None else step.middle)
+    yield (
+        "step",
+        step_in_words(step),
+        *_measured_and_error(each.step_ms, None if step is None else step.middle),
+    )
     taken = sum(each.predicted.communication_ms.values())
-    yield "communication", f"~{in_ms(taken)}", *_of(each.communication_ms, taken)
+    yield "communication", f"~{in_ms(taken)}", *_measured_and_error(each.communication_ms, taken)
 
 
-def _of(measured_ms: float | None, predicted_ms: float | None) -> tuple[str, str]:
+def _measured_and_error(measured_ms: float | None, predicted_ms: float | None) -> tuple[str, str]:
     """Return a measured time, and the error of the predicted one."""
     if measured_ms is None:
         return UNKNOWN, ""

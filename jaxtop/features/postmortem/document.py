@@ -28,13 +28,13 @@ _INDENT = 10
 
 def to_text(found: Postmortem) -> str:
     """Return a block of lines: how it ended, then what it was like."""
-    lines = [legible(headline(found)), f"  {'ended':<{_INDENT}}{_at(found.at)}"]
+    lines = [legible(headline(found)), f"  {'ended':<{_INDENT}}{_time_text(found.at)}"]
     for fact in facts(found):
         lines += [
             f"  {fact.name if i == 0 else '':<{_INDENT}}{legible(line)}" for i, line in enumerate(fact.lines)
         ]
     lines += [
-        f"  {'before' if i == 0 else '':<{_INDENT}}{_at(each.at)} {legible(_own(each, found))}"
+        f"  {'before' if i == 0 else '':<{_INDENT}}{_time_text(each.at)} {legible(_own(each, found))}"
         for i, each in enumerate(found.events)
     ]
     return "\n".join(lines) + "\n"
@@ -46,7 +46,7 @@ def _own(event: LoggedEvent, found: Postmortem) -> str:
     return next((event.text.removeprefix(name) for name in names if event.text.startswith(name)), event.text)
 
 
-def _at(at: float) -> str:
+def _time_text(at: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
 
 

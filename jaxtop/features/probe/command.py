@@ -34,7 +34,11 @@ WHAT = (*BENCHES, COLLECTIVES)
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "exit status: 0 no device is slow, 1 some are, 2 nothing was measured"
     parser.add_argument(
-        "--only", type=_what, default=(), metavar="WHAT", help=f"measure only some of {', '.join(WHAT)}"
+        "--only",
+        type=_kinds_to_measure,
+        default=(),
+        metavar="WHAT",
+        help=f"measure only some of {', '.join(WHAT)}",
     )
     parser.add_argument("--mesh", type=_mesh, default=(), metavar="AXES", help="mesh, such as data=4,model=2")
     parser.add_argument(
@@ -186,7 +190,7 @@ def _address(text: str) -> str:
     return text
 
 
-def _what(text: str) -> tuple[str, ...]:
+def _kinds_to_measure(text: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(","))
     for name in names:
         if name not in WHAT:

@@ -38,7 +38,7 @@ class DevicesToRank(NamedTuple):
     """Devices to rank, what they belong to, and what the user should know of them."""
 
     devices: list[KnownDevice]
-    of: str
+    origin: str
     notes: list[str]
     # Whether CUDA_VISIBLE_DEVICES can name them.
     are_cuda: bool = False
@@ -68,7 +68,7 @@ def _count(text: str) -> int:
 def main(arguments: argparse.Namespace) -> int:
     probe = saved_probe.last()
     is_run = bool(arguments.target or arguments.hostfile or arguments.via is not None)
-    to_rank = _of_run(arguments, probe) if is_run else _of_machine(probe)
+    to_rank = _devices_of_run(arguments, probe) if is_run else _devices_of_machine(probe)
     if arguments.n is not None and arguments.n > len(to_rank.devices):
         raise UserError(f"-n {arguments.n}: there are {len(to_rank.devices)} devices", NOTHING_RANKED)
     standings = placement.ranked(to_rank.devices, arguments.prefer)[: arguments.n]
@@ -82,7 +82,7 @@ def main(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _of_machine(probe: Probe | None) -> DevicesToRank:
+def _devices_of_machine(probe: Probe | None) -> DevicesToRank:
     """Return the GPUs that the drivers list; without any, the devices of this machine's last probe."""
     hostname = socket.gethostname()
     known: list[KnownDevice] = []
@@ -139,7 +139,7 @@ def _gpu(number: int, gpu: dict[str, Any], hostname: str, probe: Probe | None) -
     )
 
 
-def _of_run(arguments: argparse.Namespace, probe: Probe | None) -> DevicesToRank:
+def _devices_of_run(arguments: argparse.Namespace, probe: Probe | None) -> DevicesToRank:
     from jaxtop.cli.reading.gather import LONGEST_GATHERING_S, measured  # heavy: errors above must be fast
     from jaxtop.model.tuning import AS_DECLARED
 
@@ -158,10 +158,10 @@ def of_cluster(cluster: Cluster, now: float, probe: Probe | None) -> list[KnownD
     from jaxtop.model import device_views  # as above
 
     views = [view for view in device_views(cluster, now) if not view.state.has_exited]
-    return [_of_view(view, cluster, probe) for view in views]
+    return [_known_device(view, cluster, probe) for view in views]
 
 
-def _of_view(view: DeviceView, cluster: Cluster, probe: Probe | None) -> KnownDevice:
+def _known_device(view: DeviceView, cluster: Cluster, probe: Probe | None) -> KnownDevice:
     from jaxtop.model.hardware.allocators import free_of  # as above
     from jaxtop.model.host import device_entry
 
@@ -254,12 +254,12 @@ def _document(
     return {
         "schema": SCHEMA,
         "for": prefer,
-        "of": found.of,
+        "of": found.origin,
         "devices": [
             {
                 "rank": rank,
                 "id": device.id,
-                "process_index": device.process if found.of == "run" else None,
+                "process_index": device.process if found.origin == "run" else None,
                 "hostname": device.hostname,
                 "platform": device.platform,
                 "kind": device.kind or None,

@@ -95,9 +95,9 @@ class ListeningRelay:
             self._viewers[sender] = _Viewer(feed, now)
             debuglog.info("relay", f"viewers: {len(self._viewers)}")
 
-    def _try_send(self, to: bytes, raw: bytes) -> bool:
+    def _try_send(self, receiver: bytes, raw: bytes) -> bool:
         try:
-            return self._hub.send(to, raw)
+            return self._hub.send(receiver, raw)
         except ConnectionError:  # it has left
             return False
 

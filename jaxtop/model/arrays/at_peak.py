@@ -89,7 +89,7 @@ def risen(host: Host, pulse: wire.Pulse) -> PeakRises:
     at_ms = pulse.sampled_ms or pulse.at_ms
     known = (*rises.peaks, *(None,) * (len(pulse.devices.peak_bytes) - len(rises.peaks)))
     now = tuple(
-        rise if peak is None else _after(rise, counted(peak), at_ms)
+        rise if peak is None else _rise_after(rise, counted(peak), at_ms)
         for rise, peak in zip(known, pulse.devices.peak_bytes, strict=False)
     )
     if now != rises.peaks:
@@ -97,7 +97,7 @@ def risen(host: Host, pulse: wire.Pulse) -> PeakRises:
     return with_census(host, rises, max(host.arrays.at_ms, pulse.counted_ms or 0))
 
 
-def _after(rise: PeakRise | None, peak: int, at_ms: int) -> PeakRise:
+def _rise_after(rise: PeakRise | None, peak: int, at_ms: int) -> PeakRise:
     if rise is None or peak < rise.bytes:  # a peak falls only where the backend was created again
         return PeakRise(peak)
     return rise if peak == rise.bytes else PeakRise(peak, at_ms)
@@ -170,11 +170,11 @@ def _held(host: Host, place: int, size: int) -> AliveArrays:
 def at_peaks(cluster: ClusterState, host: Host) -> tuple[AtPeak | None, ...]:
     """Return what was alive at the peak of each device of a process; None where no allocator counts."""
     inputs = host.rises, host.arrays, host.arrays_since, host.bye, host.link
-    return cluster.derived.of("at peaks", host.agent, cluster.hosts, inputs, lambda: _at_peaks(host))
+    return cluster.derived.of("at peaks", host.agent, cluster.hosts, inputs, lambda: _derive_at_peaks(host))
 
 
-def _at_peaks(host: Host) -> tuple[AtPeak | None, ...]:
-    since = None if has_exited(host) or not host.arrays.groups else _since(host)
+def _derive_at_peaks(host: Host) -> tuple[AtPeak | None, ...]:
+    since = None if has_exited(host) or not host.arrays.groups else _first_seen(host)
     found = [tuple(_shown(each, then.census_ms, since) for each in then.arrays) for then in host.rises.alive]
     return tuple(None if rise is None else _at_peak(host.rises, rise, found) for rise in host.rises.peaks)
 
@@ -188,7 +188,7 @@ def _at_peak(rises: PeakRises, rise: PeakRise, found: list[tuple[ArraysAtPeak, .
     return AtPeak(rise.bytes, rise.at_ms, then.census_ms, then.bytes, found[rise.alive], then.rest)
 
 
-def _since(host: Host) -> dict[Hashable, int]:
+def _first_seen(host: Host) -> dict[Hashable, int]:
     """Return since when arrays of each description have been there, of equal ones the first."""
     found: dict[Hashable, int] = {}
     census = host.arrays

@@ -243,14 +243,14 @@ def slices(view: ArrayView) -> dict[int, tuple[Span, ...]] | None:
         return None
     whole = tuple((0, size) for size in view.shape)
     if view.mesh is not None and view.parts is not None:
-        return _by_axes(view.shape, view.mesh, view.parts)
+        return _spans_by_axes(view.shape, view.mesh, view.parts)
     if view.tiles is not None:
-        return _by_tiles(view.shape, view.device_ids, view.tiles)
+        return _spans_by_tiles(view.shape, view.device_ids, view.tiles)
     return {view.device_ids[0]: whole} if len(view.device_ids) == 1 else None
 
 
 @lru_cache(maxsize=64)
-def _by_axes(
+def _spans_by_axes(
     shape: tuple[int, ...], mesh: MeshView, parts: tuple[tuple[str, ...], ...]
 ) -> dict[int, tuple[Span, ...]] | None:
     sizes = dict(mesh.axes)
@@ -270,7 +270,7 @@ def _by_axes(
     return found
 
 
-def _by_tiles(
+def _spans_by_tiles(
     shape: tuple[int, ...], device_ids: tuple[int, ...], tiles: tuple[int, ...]
 ) -> dict[int, tuple[Span, ...]] | None:
     tiles = tiles or (1,) * len(shape)  # not partitioned

@@ -128,7 +128,7 @@ def _growths(cluster: ClusterState, host: Host, past: Sequence[wire.Arrays]) -> 
         lists = {id(each.groups): each.groups for each in past}
         indices = {number: _indices(groups, changed) for number, groups in lists.items()}
         sums = [
-            (each, _by_stem(each, places, indices[id(each.groups)], before.get(id(each), {})))
+            (each, _bytes_by_stem(each, places, indices[id(each.groups)], before.get(id(each), {})))
             for each in past
         ]
         cluster.derived.of("past arrays", host.agent, cluster.hosts, past, lambda: sums)
@@ -209,7 +209,7 @@ def _indices(groups: Sequence[wire.ArrayGroup], stems: AbstractSet[_Stem]) -> di
     return found
 
 
-def _by_stem(
+def _bytes_by_stem(
     census: wire.Arrays,
     places: Sequence[Collection[int]],
     indices: dict[_Stem, list[int]],

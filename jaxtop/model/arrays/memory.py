@@ -61,7 +61,7 @@ class MemoryView:
     # Whether the process counts its arrays. If it does not, their bytes are part of the used memory.
     is_counted: bool = True
 
-    def of(self, part: Part) -> int | None:
+    def bytes_of(self, part: Part) -> int | None:
         """Return the bytes of a part; None where unknown."""
         if self.device.used_bytes is None:
             return None
@@ -86,11 +86,11 @@ def memory_views(cluster: ClusterState, devices: Iterable[DeviceView]) -> list[M
     for agent, of_host in groupby(devices, key=attrgetter("agent")):
         host = cluster.hosts.get(agent)
         if host is not None:
-            found += _of_host(cluster, host, list(of_host))
+            found += _memory_of_host(cluster, host, list(of_host))
     return found
 
 
-def _of_host(cluster: ClusterState, host: Host, devices: Sequence[DeviceView]) -> list[MemoryView]:
+def _memory_of_host(cluster: ClusterState, host: Host, devices: Sequence[DeviceView]) -> list[MemoryView]:
     def derive() -> list[MemoryView]:
         sums, temporaries = _sums(cluster, host), _temporaries(host)
         return [_view(host, device, sums, temporaries) for device in devices]

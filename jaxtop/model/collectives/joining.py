@@ -223,7 +223,7 @@ def _close(windows: ProgramWindows, pending: Pending, layout: Layout | None, exp
         else:
             timing = timing_of_unknown_groups(rounds, pending.window_number, launch_us)
         if timing is not None:
-            windows.timings[op] = _with(before, timing)
+            windows.timings[op] = _with_timing_added(before, timing)
             touched.add(op)
     return touched
 
@@ -254,7 +254,7 @@ def _room(timings: tuple[Timing, ...]) -> int:
     return min(MOST_LAUNCHES, max(FEWEST_LAUNCHES, LAUNCHES_OF // devices))
 
 
-def _with(before: tuple[Timing, ...], now: Timing) -> tuple[Timing, ...]:
+def _with_timing_added(before: tuple[Timing, ...], now: Timing) -> tuple[Timing, ...]:
     if before and before[-1].grouped is not now.grouped and before[-1].grouped != now.grouped:
         return (now,)  # the participants have changed
     kept = [*before, now]

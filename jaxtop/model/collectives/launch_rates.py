@@ -47,7 +47,7 @@ def _rate_of(
         if agent not in of_agents:
             of_agents[agent] = launch_rates_of(views[agent].current)
         found = of_agents[agent]
-        if (rate := found.of(name, fingerprint)) is not None:
+        if (rate := found.rate_of(name, fingerprint)) is not None:
             own.append(rate)
         if name in found.unsplit:
             unsplit.append(found.unsplit[name])

@@ -81,15 +81,15 @@ class _WindowLaunch(NamedTuple):
     """A launch in a window, by what it is on all hosts."""
 
     id: LaunchId
-    its: wire.Launch
+    launch: wire.Launch
 
     @property
     def start_us(self) -> int:
-        return self.its.start_us
+        return self.launch.start_us
 
     @property
     def end_us(self) -> int:
-        return self.its.start_us + self.its.duration_us
+        return self.launch.start_us + self.launch.duration_us
 
 
 class _RoundOnHost(NamedTuple):
@@ -272,12 +272,12 @@ def _strip(
     return Strip(
         agent,
         blocks,
-        _share(ordered, [each.its.collective_us for each in ordered]),
-        _share(ordered, [each.its.exposed_us for each in ordered]),
+        _share(ordered, [each.launch.collective_us for each in ordered]),
+        _share(ordered, [each.launch.exposed_us for each in ordered]),
     )
 
 
 def _share(launches: Sequence[_WindowLaunch], parts: Sequence[int | None]) -> float | None:
-    total = sum(each.its.duration_us for each in launches)
+    total = sum(each.launch.duration_us for each in launches)
     known = [part for part in parts if part is not None]
     return sum(known) / total if total and len(known) == len(parts) else None

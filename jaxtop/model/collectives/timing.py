@@ -40,7 +40,9 @@ def timing_of(
     longest: list[int] = []
     shortest: list[int] = []
     for reports in rounds:
-        first, last, waited, by_member = _waits_of_round(grouped.places, _by_place(layout, reports), silent)
+        first, last, waited, by_member = _waits_of_round(
+            grouped.places, _durations_by_place(layout, reports), silent
+        )
         longest += first
         shortest += last
         if first and (waits is None or _most(waited) > _most(waits)):
@@ -83,7 +85,7 @@ def _sampled(instances: Sequence[int]) -> array[int]:
     return array("I", instances[:: -(-len(instances) // MOST_INSTANCES)])
 
 
-def _by_place(layout: Layout, reports: Mapping[str, Durations]) -> list[int | None]:
+def _durations_by_place(layout: Layout, reports: Mapping[str, Durations]) -> list[int | None]:
     found: list[int | None] = [None] * len(layout.assignment or ())
     for agent, durations in reports.items():
         first = layout.firsts.get(agent)
@@ -238,22 +240,22 @@ class DeviceWaits(Mapping[int, int]):
         self._timings = timings
         self._found: dict[int, int] | None = None
 
-    def _all(self) -> dict[int, int]:
+    def _waits(self) -> dict[int, int]:
         if self._found is None:
             self._found = _waits_of(self._timings)
         return self._found
 
     def __getitem__(self, device_id: int) -> int:
-        return self._all()[device_id]
+        return self._waits()[device_id]
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self._all())
+        return iter(self._waits())
 
     def __len__(self) -> int:
-        return len(self._all())
+        return len(self._waits())
 
     def items(self) -> ItemsView[int, int]:
-        return self._all().items()  # much faster than one look-up per device
+        return self._waits().items()  # much faster than one look-up per device
 
 
 def _waits_of(timings: Sequence[Timing]) -> dict[int, int]:

@@ -167,7 +167,7 @@ def straggler_in(
     if grouped is None or not is_enough(launches):
         return None
     units = grouped.teams[team].units
-    windows = _by_window(launches, team)
+    windows = _waits_by_window(launches, team)
     # At first there are no earlier windows to compare with, so one more window must agree.
     windows_needed = AGREEING_WINDOWS if len(windows) > 2 * AGREEING_WINDOWS else ENOUGH_WINDOWS
     recent = _joined(windows[-windows_needed:])
@@ -187,11 +187,11 @@ def straggler_in(
     if share < hysteresis * LAST_IN_SHARE or median(own) < hysteresis * least_lead_us:
         return None
     agreed = zip(_joined(windows[-agreeing:]), own, strict=True)
-    late_us = median(_others(waits, suspect) for waits, lead in agreed if lead > 0)
+    late_us = median(_others_wait(waits, suspect) for waits, lead in agreed if lead > 0)
     return Straggler(team, units[suspect], share, round(late_us))
 
 
-def _by_window(launches: Sequence[Timing], team: int) -> list[list[Sequence[int]]]:
+def _waits_by_window(launches: Sequence[Timing], team: int) -> list[list[Sequence[int]]]:
     """Return the waits of a team in each launch, by window."""
     windows: dict[int, list[Sequence[int]]] = {}
     for each in launches:
@@ -240,7 +240,7 @@ def last_of(waits: Sequence[int]) -> int:
 
 def wait_for_last(waits: Sequence[int]) -> int:
     """Return how long the others waited for the last one."""
-    return round(_others(waits, last_of(waits)))
+    return round(_others_wait(waits, last_of(waits)))
 
 
 def spread(launches: Sequence[Sequence[int]], suspect: int | None = None) -> float:
@@ -252,7 +252,7 @@ def spread(launches: Sequence[Sequence[int]], suspect: int | None = None) -> flo
     units = [unit for unit in range(len(launches[0])) if unit != suspect] if launches else []
     if len(units) < 2:
         return 0.0
-    middles = [_others(waits, suspect) for waits in launches]
+    middles = [_others_wait(waits, suspect) for waits in launches]
     found = []
     for unit in units[:: -(-len(units) // MOST_COMPARED)]:
         known = [
@@ -295,7 +295,7 @@ def _lead(waits: Sequence[int], unit: int) -> int:
     return min((wait for i, wait in enumerate(waits) if i != unit), default=0) - waits[unit]
 
 
-def _others(waits: Sequence[int], unit: int | None) -> float:
+def _others_wait(waits: Sequence[int], unit: int | None) -> float:
     """Return the median wait of all others."""
     known = [wait for i, wait in enumerate(waits) if i != unit and wait != MISSING]
     return median(known) if known else 0.0

@@ -33,13 +33,17 @@ def changes_in_words(state: ClusterState, listed: Sequence[VerdictChange]) -> It
     for change in listed[:MOST_TEXTS]:
         where = _where(change, state)
         if change.now is not None:
-            text = lateness_in_words(_who(change.now, state), change.now.late_us, where)
+            text = lateness_in_words(_straggler_text(change.now, state), change.now.late_us, where)
             text += f"; it comes last in {change.now.share:.0%} of samples"
             if change.before is not None:
-                text += f"; before, {_who(change.before, state)} was late"
+                text += f"; before, {_straggler_text(change.before, state)} was late"
             yield "warning", change.now.agent, text
         elif change.before is not None:
-            yield "info", change.before.agent, f"{_who(change.before, state)} is no longer late in {where}"
+            yield (
+                "info",
+                change.before.agent,
+                f"{_straggler_text(change.before, state)} is no longer late in {where}",
+            )
     rest = listed[MOST_TEXTS:]
     if rest and (about := rest[0].now or rest[0].before):
         yield (
@@ -55,7 +59,7 @@ def _where(change: VerdictChange, state: ClusterState) -> str:
     return op_with_axes(f"{change.op} of {change.key[1]}", grouped and grouped.axes and grouped.axes.names)
 
 
-def _who(late: Straggler, state: ClusterState) -> str:
+def _straggler_text(late: Straggler, state: ClusterState) -> str:
     host = state.hosts.get(late.agent)
     who = host.label if host else late.agent
     return who if late.device_id is None else f"device {late.device_id} of {who}"

@@ -101,7 +101,7 @@ def of_queue(gap: Gap) -> str:
     return f"; its queue full in {full:.0%} of looks" if full >= MOSTLY else ""
 
 
-def _of_queue(gap: Gap) -> tuple[Evidence, ...]:
+def _queue_evidence(gap: Gap) -> tuple[Evidence, ...]:
     queue, at = _seen_queue(gap), gap.host.pulse_at
     if queue is None:
         return ()
@@ -155,7 +155,7 @@ def finding_of(
             Evidence("main thread in the script", worst.script, "ratio", SAMPLES, at),
             Evidence("main thread in launches", worst.launch, "ratio", SAMPLES, at),
             Evidence("main thread in waits", worst.wait, "ratio", SAMPLES, at),
-            *_of_queue(worst),
+            *_queue_evidence(worst),
             Evidence("processes", len(gaps), source=SAMPLES, at=at),
         ),
         proof=Proof("stacks", row=host.agent),

@@ -166,7 +166,7 @@ def _postmortem(cluster: ClusterState, host: Host, state: State) -> Postmortem:
         array_count=sum(census.counts),
         census_age=_age(at, counted),
         growers=tuple(growers_of(cluster, host)[:MOST_ARRAYS]),
-        events=_before(cluster, host, at),
+        events=_events_before(cluster, host, at),
         pulse_age=_age(at, pulse.at_ms),
         still_s=None if still is None else _age(at, still.since_ms),
         usual_s=None if pulse.stall is None else pulse.stall.usual_ms / 1000,
@@ -271,7 +271,7 @@ def _needs(program: wire.Program) -> int:
     return (program.argument_bytes or 0) + (adds_bytes(program) or 0)
 
 
-def _before(cluster: ClusterState, host: Host, at: float) -> tuple[LoggedEvent, ...]:
+def _events_before(cluster: ClusterState, host: Host, at: float) -> tuple[LoggedEvent, ...]:
     """Return the last events about a process before its end, the newest last."""
     found = [
         event

@@ -100,13 +100,13 @@ def _asked(found: Postmortem) -> Iterator[str]:
 def _program(program: LastProgram | None) -> Iterator[str]:
     if program is None:
         return
-    of = program.program
-    yield f"{function_of(of.name)}{f', {of.created}' if of.created else ''}: {program.basis}"
+    entry = program.program
+    yield f"{function_of(entry.name)}{f', {entry.created}' if entry.created else ''}: {program.basis}"
     sizes = (
-        ("arguments", of.argument_bytes),
-        ("results", of.output_bytes),
-        ("in place of arguments", of.alias_bytes),
-        ("temporaries", of.temp_bytes),
+        ("arguments", entry.argument_bytes),
+        ("results", entry.output_bytes),
+        ("in place of arguments", entry.alias_bytes),
+        ("temporaries", entry.temp_bytes),
     )
     known = [f"{name} {in_bytes(value)}" for name, value in sizes if value is not None]
     if known:
@@ -135,14 +135,14 @@ def _memory(found: Postmortem) -> Iterator[str]:
     known = [each for each in found.memory if each.used_bytes is not None]
     known.sort(key=lambda each: -(each.used_bytes or 0))
     for each in known[:MOST_DEVICES]:
-        yield _of_device(each)
+        yield _device_line(each)
     if len(known) > MOST_DEVICES:
         yield f"{len(known) - MOST_DEVICES} more devices, each with less"
     if known:
         yield f"measured {_ago(found.memory_age)}"
 
 
-def _of_device(each: DeviceMemory) -> str:
+def _device_line(each: DeviceMemory) -> str:
     words = [f"device {each.device_id}: {in_bytes(each.used_bytes or 0)} in use"]
     for name, value in (
         ("peak", each.peak_bytes),

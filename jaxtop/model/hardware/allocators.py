@@ -62,7 +62,7 @@ def largest_block(sample: wire.DeviceSample, i: int) -> int | None:
     Free bytes lie in at least one block, so that 0 is true only where none are free.
     """
     largest = device_entry(sample.largest_free_bytes, i)
-    return None if largest == 0 and _at_hand(sample, i) != 0 else largest
+    return None if largest == 0 and _free_at_hand(sample, i) != 0 else largest
 
 
 def largest_piece(sample: wire.DeviceSample, i: int) -> int | None:
@@ -81,7 +81,7 @@ def scattered_bytes(sample: wire.DeviceSample, i: int) -> int:
     return 0 if pool is None or used is None or largest is None else max(0, pool - used - largest)
 
 
-def _at_hand(sample: wire.DeviceSample, i: int) -> int | None:
+def _free_at_hand(sample: wire.DeviceSample, i: int) -> int | None:
     """Return the free bytes in which the allocator looks for its largest block: those of its pool, if any."""
     pool, used = device_entry(sample.pool_bytes, i), device_entry(sample.used_bytes, i)
     if pool is None:

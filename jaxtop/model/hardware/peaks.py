@@ -37,12 +37,12 @@ def _published(hello: Hello, device: Device) -> ChipPeak | None:
     chip = chip_of(device.kind)
     if chip is None:
         return None
-    here = max(chip.cores, _on_chip(hello.devices, device))
+    here = max(chip.cores, _devices_on_chip(hello.devices, device))
     bandwidth = None if chip.bandwidth is None else chip.bandwidth * 1e9 / here
     return ChipPeak(chip.half * 1e12 / here, chip.maker, bandwidth)
 
 
-def _on_chip(devices: Sequence[Device], device: Device) -> int:
+def _devices_on_chip(devices: Sequence[Device], device: Device) -> int:
     """Return the devices of a process on a TPU's chip: devices that are cores share coordinates."""
     if device.platform != "tpu" or device.coords is None:
         return 1

@@ -44,12 +44,12 @@ class Cause(NamedTuple):
 
     last: wire.Compilation
     times: int
-    of: int
+    total: int
 
     @property
     def words(self) -> str:
         """The cause in words, and how many of the compilations it explains."""
-        often = f" ({self.times:,} of {self.of:,} times)" if self.of > 1 else ""
+        often = f" ({self.times:,} of {self.total:,} times)" if self.total > 1 else ""
         return f"{self.last.why}{often}"
 
 

@@ -26,7 +26,7 @@ _NONE = FunctionLaunches(0, {})
 def launched_with(host: Host, window: wire.Window) -> Mapping[str, FunctionLaunches]:
     """Return the launches of a process in its windows, this one included."""
     found = dict(host.launches_in_windows)
-    for name, launches in _by_program(window).items():
+    for name, launches in _launches_by_program(window).items():
         before = found.pop(name, _NONE)  # the latest ones come last
         counts = {each: len(of_program) for each, of_program in launches.items()}
         counted = {
@@ -43,7 +43,7 @@ def launched_with(host: Host, window: wire.Window) -> Mapping[str, FunctionLaunc
     return MappingProxyType(dict(list(found.items())[-MOST_NAMES:]))
 
 
-def _by_program(window: wire.Window) -> dict[str, dict[str | None, list[wire.Launch]]]:
+def _launches_by_program(window: wire.Window) -> dict[str, dict[str | None, list[wire.Launch]]]:
     """Return the launches of a window by the name of their program, and then by its fingerprint."""
     found: dict[str, dict[str | None, list[wire.Launch]]] = {}
     for launch in window.launches:

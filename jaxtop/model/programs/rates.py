@@ -37,7 +37,7 @@ class LaunchRates(NamedTuple):
     of_program: Mapping[tuple[str, str | None], float]
     unsplit: Mapping[str, Unsplit]
 
-    def of(self, name: str, fingerprint: str | None) -> float | None:
+    def rate_of(self, name: str, fingerprint: str | None) -> float | None:
         """Return the rate of a program; None if it is unknown or cannot be split."""
         return self.of_program.get((name, fingerprint))
 

@@ -51,7 +51,7 @@ def _programs(state: ClusterState, host: Host, programs: wire.Programs) -> Host:
     if not loaded.issuperset(inventories):
         inventories = MappingProxyType({key: inventories[key] for key in inventories if key in loaded})
         state.layout_changes += 1
-    operations, peaks = _of_loaded(host.operations, loaded), _of_loaded(host.peaks, loaded)
+    operations, peaks = _still_loaded(host.operations, loaded), _still_loaded(host.peaks, loaded)
     return host.but(programs=programs, inventories=inventories, operations=operations, peaks=peaks)
 
 
@@ -73,7 +73,7 @@ def _with_latest(stored: Mapping[Key, OfProgram], message: OfProgram) -> Mapping
     return MappingProxyType(dict([*others, (key, message)][-MOST_PROGRAMS:]))
 
 
-def _of_loaded(stored: Mapping[Key, OfProgram], loaded: AbstractSet[Key]) -> Mapping[Key, OfProgram]:
+def _still_loaded(stored: Mapping[Key, OfProgram], loaded: AbstractSet[Key]) -> Mapping[Key, OfProgram]:
     """Return what is stored of the programs that are still loaded."""
     names = {name for name, _ in loaded}
     left = {key for key in stored if key in loaded or (key[1] is None and key[0] in names)}

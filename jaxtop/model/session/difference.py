@@ -83,12 +83,12 @@ class MomentChange:
 def difference_of(before: Then, after: Then) -> list[MomentChange]:
     """Return all changes, by kind and then by size, largest first."""
     found = [
-        *_of_hosts(before, after),
-        *_of_programs(before, after),
-        *_of_memory(before, after),
-        *_of_arrays(before, after),
-        *_of_launches(before, after),
-        *_of_devices(before, after),
+        *_host_changes(before, after),
+        *_program_changes(before, after),
+        *_memory_changes(before, after),
+        *_array_changes(before, after),
+        *_launch_changes(before, after),
+        *_device_changes(before, after),
     ]
     return sorted(found, key=lambda each: (_ORDER.index(each.kind), -each.weight, each.name))
 
@@ -96,7 +96,7 @@ def difference_of(before: Then, after: Then) -> list[MomentChange]:
 # Hosts
 
 
-def _of_hosts(before: Then, after: Then) -> Iterator[MomentChange]:
+def _host_changes(before: Then, after: Then) -> Iterator[MomentChange]:
     was = {view.host.agent: view for view in host_views(before.cluster, before.at)}
     # A process that was started again has another agent.
     by_place = {_place(view.host): view for view in was.values() if view.host.process_index is not None}
@@ -105,19 +105,19 @@ def _of_hosts(before: Then, after: Then) -> Iterator[MomentChange]:
         host, state = view.host, view.state
         earlier = was.get(host.agent) or by_place.get(_place(host))
         if earlier is None:
-            yield _of_host(host, f"new: {state}")
+            yield _host_change(host, f"new: {state}")
             continue
         met.add(earlier.host.agent)
         if earlier.host.agent != host.agent:
-            yield _of_host(host, f"restarted: {earlier.state} → {state}")
+            yield _host_change(host, f"restarted: {earlier.state} → {state}")
         elif earlier.state is not state:
-            yield _of_host(host, f"{earlier.state} → {state}")
+            yield _host_change(host, f"{earlier.state} → {state}")
     for view in was.values():
         if view.host.agent not in met:
-            yield _of_host(view.host, f"gone: was {view.state}")
+            yield _host_change(view.host, f"gone: was {view.state}")
 
 
-def _of_host(host: Host, how: str) -> MomentChange:
+def _host_change(host: Host, how: str) -> MomentChange:
     return MomentChange(ChangeKind.HOST, run_of(host), host.label, how, agent=host.agent)
 
 
@@ -141,7 +141,7 @@ def _pairs(
 # Programs
 
 
-def _of_programs(before: Then, after: Then) -> Iterator[MomentChange]:
+def _program_changes(before: Then, after: Then) -> Iterator[MomentChange]:
     was, now = ({view.key: view for view in program_views(then.cluster, then.at)} for then in (before, after))
     without_before, without_after = (
         _runs_without(then, lambda host: host.programs.at_ms > 0) for then in (before, after)
@@ -149,13 +149,13 @@ def _of_programs(before: Then, after: Then) -> Iterator[MomentChange]:
     for _, earlier, later in _pairs(was, now):
         if later is None and earlier is not None:
             how = UNKNOWN_AFTER if earlier.run in without_after else "gone"
-            yield _of_program(earlier, how, before=earlier.needs_bytes)
+            yield _program_change(earlier, how, before=earlier.needs_bytes)
         elif earlier is None and later is not None:
             how = UNKNOWN_BEFORE if later.run in without_before else "new"
-            yield _of_program(later, how, after=later.needs_bytes)
+            yield _program_change(later, how, after=later.needs_bytes)
 
 
-def _of_program(
+def _program_change(
     view: ProgramView, how: str, before: int | None = None, after: int | None = None
 ) -> MomentChange:
     program = view.program
@@ -167,7 +167,7 @@ def _of_program(
 # Memory
 
 
-def _of_memory(before: Then, after: Then) -> Iterator[MomentChange]:
+def _memory_changes(before: Then, after: Then) -> Iterator[MomentChange]:
     was, now = _parts(before), _parts(after)
     for run, earlier, later in _pairs(was, now):
         for part in PARTS:
@@ -185,7 +185,7 @@ def _parts(then: Then) -> dict[str, dict[Part, int]]:
     for view in memory_views(then.cluster, _present(then)):
         sums = found.setdefault(view.device.run, {})
         for part in PARTS:
-            held = view.of(part)
+            held = view.bytes_of(part)
             if held is not None:
                 sums[part] = sums.get(part, 0) + held
     return found
@@ -196,7 +196,7 @@ def _present(then: Then) -> list[DeviceView]:
     return [device for device in device_views(then.cluster, then.at) if not device.state.has_exited]
 
 
-def _of_devices(before: Then, after: Then) -> Iterator[MomentChange]:
+def _device_changes(before: Then, after: Then) -> Iterator[MomentChange]:
     was, now = ({(device.run, device.id): device for device in _present(then)} for then in (before, after))
     for (run, number), earlier, later in _pairs(was, now):
         first = None if earlier is None else earlier.used_bytes
@@ -231,7 +231,7 @@ class _ArrayTotal(NamedTuple):
 _NONE = _ArrayTotal()
 
 
-def _of_arrays(before: Then, after: Then) -> Iterator[MomentChange]:
+def _array_changes(before: Then, after: Then) -> Iterator[MomentChange]:
     was, now = _held(before.cluster), _held(after.cluster)
     without_before, without_after = (
         _runs_without(then, lambda host: host.arrays.at_ms > 0) for then in (before, after)
@@ -270,7 +270,7 @@ def _held(cluster: ClusterState) -> dict[tuple[str, ...], _ArrayTotal]:
 # Launches
 
 
-def _of_launches(before: Then, after: Then) -> Iterator[MomentChange]:
+def _launch_changes(before: Then, after: Then) -> Iterator[MomentChange]:
     """Yield the launches of each function, from the process that launched it most: they launch together."""
     most: dict[tuple[str, str], MomentChange] = {}
     for host in newest_hosts(after.cluster):

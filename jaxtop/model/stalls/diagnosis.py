@@ -96,8 +96,8 @@ class _Diagnosed(Case):
         if (witness := self._witness) is not None:
             return list(witness.odd), Certainty.WHY, self._witness_text(witness)
         if not self._are_all_seen:
-            return [], Certainty.STANDS, self._since()
-        return [], Certainty.PLACES, f"{self._since()}: {self._everywhere()}"
+            return [], Certainty.STANDS, self._since_text()
+        return [], Certainty.PLACES, f"{self._since_text()}: {self._everywhere()}"
 
     def _odd_text(self, odd: list[Host], *, is_behind: bool) -> tuple[list[Host], Certainty, str]:
         places = self._places(odd)
@@ -120,7 +120,7 @@ class _Diagnosed(Case):
         waiting = [host for host in self.stalled if host.agent not in odd]
         if all(host.agent in self._waiters for host in waiting):
             return f"{self._waiting_text(waiting)}; {witness.text}"
-        return f"{self._since()}; {witness.text}"
+        return f"{self._since_text()}; {witness.text}"
 
     def witness_of(self, odd: Sequence[Host]) -> Witness | None:
         """Return the witness whose figures show that these processes are the cause."""
@@ -132,7 +132,7 @@ class _Diagnosed(Case):
 
     # Texts
 
-    def _since(self) -> str:
+    def _since_text(self) -> str:
         first = max(self.stalled, key=self._seconds)
         stall = first.pulse.stall
         usual = f" (usually {how_often(stall.usual_ms / 1000)})" if stall else ""
@@ -155,7 +155,7 @@ class _Diagnosed(Case):
 
     def _waiting_text(self, hosts: list[Host]) -> str:
         if not hosts:
-            return self._since()
+            return self._since_text()
         return f"{acting(hosts, 'waits', 'wait')} in {self._program(hosts[0])}"
 
     def _program(self, host: Host) -> str:
@@ -178,7 +178,7 @@ class _Diagnosed(Case):
         by_state: dict[State, list[Host]] = {}
         for host in hosts:
             by_state.setdefault(self.states[host.agent], []).append(host)
-        return ", ".join(acting(of, *LOST[state]) for state, of in by_state.items())
+        return ", ".join(acting(in_state, *LOST[state]) for state, in_state in by_state.items())
 
     def _compiling_text(self) -> str:
         first = max(self._compilers, key=self._compiles_for)

@@ -73,13 +73,13 @@ class StackNode:
             return ()
         if self.thread is not None:
             lines = list(reversed(self.thread.frames))
-            return [self._below(("line", i), thread=self.thread, frame=line) for i, line in enumerate(lines)]
+            return [self._child(("line", i), thread=self.thread, frame=line) for i, line in enumerate(lines)]
         if self.is_group and len(self.hosts) > 1:
-            return [self._below((host.agent,), hosts=(host,), run="") for host in self.hosts]
+            return [self._child((host.agent,), hosts=(host,), run="") for host in self.hosts]
         threads = self.hosts[0].stacks.threads
-        return [self._below((i, thread.name), thread=thread) for i, thread in enumerate(threads)]
+        return [self._child((i, thread.name), thread=thread) for i, thread in enumerate(threads)]
 
-    def _below(self, step: tuple[Hashable, ...], **changes: Any) -> StackNode:
+    def _child(self, step: tuple[Hashable, ...], **changes: Any) -> StackNode:
         return replace(self, path=(*self.path, step), depth=self.depth + 1, is_group=False, **changes)
 
 

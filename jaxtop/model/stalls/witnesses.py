@@ -63,41 +63,45 @@ def by_nccl(hosts: Sequence[Host], for_ms: int) -> Witness | None:
     return next((each for found in (silent, behind) for each in found if each is not None), None)
 
 
-def _silent(of: NcclCommunicator, answer: Nccl, hosts: Sequence[Host]) -> Witness | None:
-    if len(of.silent) * 2 > of.size:
+def _silent(communicator: NcclCommunicator, answer: Nccl, hosts: Sequence[Host]) -> Witness | None:
+    if len(communicator.silent) * 2 > communicator.size:
         return None
-    found = _hosts(of.silent, hosts)
-    who, which = _named(of.silent, found)
-    do = "do" if _are_many(of.silent, found) else "does"
-    evidence = Evidence("silent NCCL ranks", len(of.silent), source=NCCL, at=answer.at_ms / 1000)
+    found = _hosts(communicator.silent, hosts)
+    who, which = _named(communicator.silent, found)
+    do = "do" if _are_many(communicator.silent, found) else "does"
+    evidence = Evidence("silent NCCL ranks", len(communicator.silent), source=NCCL, at=answer.at_ms / 1000)
     return Witness(found, f"{who} {do} not answer NCCL{which}", (evidence,))
 
 
-def _behind(of: NcclCommunicator, answer: Nccl, hosts: Sequence[Host]) -> Witness | None:
-    most = max(of.counts, key=lambda each: (each.count, each.launched))
-    late = [each for each in of.counts if each.launched < most.launched]
+def _behind(communicator: NcclCommunicator, answer: Nccl, hosts: Sequence[Host]) -> Witness | None:
+    most = max(communicator.counts, key=lambda each: (each.count, each.launched))
+    late = [each for each in communicator.counts if each.launched < most.launched]
     ranks = [rank for each in late for rank in each.ranks]
-    if not ranks or sum(each.count for each in late) * 2 > of.size:
+    if not ranks or sum(each.count for each in late) * 2 > communicator.size:
         return None
     found = _hosts(ranks, hosts)
     if found and len(found) == len(hosts):
         return None
     who, which = _named(ranks, found)
     launched = {each.launched for each in late}
-    operations = f"{of.operation or 'NCCL'} operations"
+    operations = f"{communicator.operation or 'NCCL'} operations"
     if len(launched) == 1:
         text = f"{who} launched {max(launched):,} {operations}, the others {most.launched:,}{which}"
     else:
         are, fewer = "are" if _are_many(ranks, found) else "is", most.launched - max(launched)
         what = operations.removesuffix("s") if fewer == 1 else operations
         text = f"{who} {are} at least {fewer:,} {what} behind the others, which launched {most.launched:,}"
-    return Witness(found, text, tuple(_counted(of, answer, launched, most, ranks)))
+    return Witness(found, text, tuple(_counted(communicator, answer, launched, most, ranks)))
 
 
 def _counted(
-    of: NcclCommunicator, answer: Nccl, launched: Collection[int], most: NcclCount, ranks: Sequence[NcclRank]
+    communicator: NcclCommunicator,
+    answer: Nccl,
+    launched: Collection[int],
+    most: NcclCount,
+    ranks: Sequence[NcclRank],
 ) -> Iterator[Evidence]:
-    operations, at = f"{of.operation or 'NCCL'} operations", answer.at_ms / 1000
+    operations, at = f"{communicator.operation or 'NCCL'} operations", answer.at_ms / 1000
     if len(launched) == 1:
         yield Evidence(f"{operations} launched", max(launched), source=NCCL, at=at)
     else:

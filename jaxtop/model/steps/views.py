@@ -67,11 +67,11 @@ class StepView:
 
     @property
     def joules_per_step(self) -> float | None:
-        return _per(self.watts, self.per_second)
+        return _ratio(self.watts, self.per_second)
 
     @property
     def joules_per_token(self) -> float | None:
-        return _per(self.watts, self.tokens_per_second)
+        return _ratio(self.watts, self.tokens_per_second)
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def step_of(host: Host) -> StepView | None:
         idle=idle_share(host.window.launches) if host.window is not NO_WINDOW and past is None else None,
         flops=flops,
         flops_per_second=achieved,
-        utilization=_per(achieved, peak),
+        utilization=_ratio(achieved, peak),
         peak_source=known[0].source if peak is not None else "",
         watts=_watts(host),
         tokens_per_second=None if tokens is None or per_second is None else tokens * per_second,
@@ -182,8 +182,8 @@ def wall_time_of_run(hosts: Iterable[Host]) -> float | None:
     return 1 / pace if pace else None
 
 
-def _per(amount: float | None, of: float | None) -> float | None:
-    return None if amount is None or not of else amount / of
+def _ratio(amount: float | None, whole: float | None) -> float | None:
+    return None if amount is None or not whole else amount / whole
 
 
 def _watts(host: Host) -> float | None:

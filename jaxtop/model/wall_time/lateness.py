@@ -67,7 +67,7 @@ def lateness_by_run(cluster: ClusterState, now: float) -> Mapping[str, Lateness]
     """Return who is late in each run, by the id of the run."""
 
     def derive() -> dict[str, Lateness]:
-        return {run.id: _of_run(cluster, run, now) for run in runs(cluster, now)}
+        return {run.id: _lateness_of_run(cluster, run, now) for run in runs(cluster, now)}
 
     return cluster.derived.get("lateness at a time", (cluster.changes, now), derive)
 
@@ -77,19 +77,19 @@ def reporting(run: Run) -> list[HostView]:
     return [view for view in run.hosts if not view.state.is_silent and view.current.pulse_at is not None]
 
 
-def _of_run(cluster: ClusterState, run: Run, now: float) -> Lateness:
+def _lateness_of_run(cluster: ClusterState, run: Run, now: float) -> Lateness:
     own, views = own_parts(cluster, now), reporting(run)
     found = ((host, own.get(host.agent)) for host in in_present_rhythm([view.current for view in views]))
     gaps = [gap for host, each in found if (gap := gap_of(host, each and each.parts)) is not None]
     present = sum(not view.state.has_exited for view in run.hosts)
     scripts = late_of(gaps, present, cluster.tuning.value("straggler", LATER_MS))
-    costs = _by_collectives(cluster, run, views, scripts, now)
-    costs.update(_by_pauses(gaps, present, cluster.tuning.value("pauses", PAUSE_SHARE)))
-    costs.update(_by_scripts(scripts, gaps, costs))
+    costs = _waits_by_collectives(cluster, run, views, scripts, now)
+    costs.update(_waits_by_pauses(gaps, present, cluster.tuning.value("pauses", PAUSE_SHARE)))
+    costs.update(_waits_by_scripts(scripts, gaps, costs))
     return Lateness(tuple(gaps), tuple(scripts), tuple(perhaps_late(gaps, present)), costs)
 
 
-def _by_collectives(
+def _waits_by_collectives(
     cluster: ClusterState, run: Run, views: Sequence[HostView], scripts: Sequence[Gap], now: float
 ) -> dict[str, float]:
     """Return the longest wait for each process that comes last in a collective, as a share of wall time.
@@ -120,7 +120,9 @@ def _keep_longest(found: dict[str, float], agent: str, share: float) -> None:
     found[agent] = max(found.get(agent, 0.0), min(1.0, share))
 
 
-def _by_scripts(late: Sequence[Gap], gaps: Sequence[Gap], measured: Mapping[str, float]) -> dict[str, float]:
+def _waits_by_scripts(
+    late: Sequence[Gap], gaps: Sequence[Gap], measured: Mapping[str, float]
+) -> dict[str, float]:
     """Return how long the others wait for each process that is late by its script.
 
     It is the part of its gap for which it is in its script for longer than the others, who are in theirs for
@@ -135,7 +137,7 @@ def _by_scripts(late: Sequence[Gap], gaps: Sequence[Gap], measured: Mapping[str,
     }
 
 
-def _by_pauses(gaps: Sequence[Gap], present: int, least: float) -> dict[str, float]:
+def _waits_by_pauses(gaps: Sequence[Gap], present: int, least: float) -> dict[str, float]:
     """Return the pauses of the few processes for which all others wait."""
     found = {each.host.agent: pause.share for each in gaps if (pause := pause_of(each, least)) is not None}
     return found if found and 2 * len(found) <= present and not are_apart(gaps) else {}

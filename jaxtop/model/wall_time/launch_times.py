@@ -33,7 +33,7 @@ class MeasuredLaunches(NamedTuple):
     idle: float | None
     at_ms: int
 
-    def of(self, key: tuple[str, str | None]) -> ProgramLaunches | None:
+    def launches_of(self, key: tuple[str, str | None]) -> ProgramLaunches | None:
         """Return the launches of a program, or else those of all programs of its name."""
         return self.of_program.get(key) or self.of_name.get(key[0])
 

@@ -158,7 +158,7 @@ def _parts(host: Host, measured: MeasuredLaunches) -> OwnParts | None:
     for key, rate in chain(rates.of_program.items(), unsplit_rates):
         if not rate:
             continue
-        launched = measured.of(key)
+        launched = measured.launches_of(key)
         if launched is None:
             if _is_of_step(host, key[0], rate):
                 return None

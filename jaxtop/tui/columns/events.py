@@ -10,7 +10,7 @@ from jaxtop.model.naming.sentences import counted
 from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import name_of
 from jaxtop.tui.core.ongoing import COMPILE, ongoing_events
-from jaxtop.tui.draw.table import Column, muted, words
+from jaxtop.tui.draw.table import Column, muted, words_column
 from jaxtop.tui.draw.table_lines import lay_out
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class EventRow(NamedTuple):
         return (COMPILE, tuple(self.folded[-1])) if self.folded else tuple(self.event)
 
     @property
-    def who(self) -> str:
+    def culprit(self) -> str:
         agents = {each.agent for each in self.folded}
         if len(agents) > 1:
             return counted(len(agents), [self.host] if self.host else [])
@@ -122,11 +122,13 @@ def columns_for(moment: Moment, width: int) -> tuple[Column[EventRow], ...]:
             largest_first=True,
         ),
     )
-    kind: Column[EventRow] = words("kind", "kind", 11, lambda row: _KINDS.get(row.event.kind, row.event.kind))
-    hosts: tuple[Column[EventRow], ...] = (
-        *((words("run", "run", 12, lambda row: row.run),) if len(moment.runs) > 1 else ()),
-        words("host", "about", 12, lambda row: row.who),
+    kind: Column[EventRow] = words_column(
+        "kind", "kind", 11, lambda row: _KINDS.get(row.event.kind, row.event.kind)
     )
-    happened = words("text", "what happened", 20, lambda row: row.words, _text_colour, flexible=True)
+    hosts: tuple[Column[EventRow], ...] = (
+        *((words_column("run", "run", 12, lambda row: row.run),) if len(moment.runs) > 1 else ()),
+        words_column("host", "about", 12, lambda row: row.culprit),
+    )
+    happened = words_column("text", "what happened", 20, lambda row: row.words, _text_colour, flexible=True)
     whole = (*first, kind, *hosts, happened)
     return (*first, happened, *hosts, kind) if lay_out(whole, width).after else whole

@@ -24,21 +24,23 @@ HISTORY, BAR = 14, 6
 HISTORY_KEY = "history"
 
 
-def measured(of: Figure, where: Callable[[AnyRow], tuple[Pulse, int]]) -> Column[AnyRow]:
+def measured(figure: Figure, where: Callable[[AnyRow], tuple[Pulse, int]]) -> Column[AnyRow]:
     """Return a column of a figure. `where` returns the pulse of a row and the position of its device."""
-    write_value = writer(of)
+    write_value = writer(figure)
 
     def value(row: AnyRow) -> float | None:
-        return of.read(*where(row))
+        return figure.read(*where(row))
 
     def write(row: AnyRow) -> str:
-        return (SIGN if of.reached(*where(row)) else "") + write_value(value(row))
+        return (SIGN if figure.reached(*where(row)) else "") + write_value(value(row))
 
     def style(row: AnyRow, palette: Palette) -> str | None:
-        reached = of.reached(*where(row))
+        reached = figure.reached(*where(row))
         return None if reached is None else palette.of_level(reached.level)
 
-    return Column(of.name, of.short, width_of(of), "right", value, write, style, largest_first=True)
+    return Column(
+        figure.name, figure.short, width_of(figure), "right", value, write, style, largest_first=True
+    )
 
 
 def with_bar(column: Column[AnyRow], share: Callable[[AnyRow], float | None]) -> Column[AnyRow]:
@@ -58,12 +60,12 @@ def with_bar(column: Column[AnyRow], share: Callable[[AnyRow], float | None]) ->
     return replace(column, width=column.width + 1 + BAR, draw=draw)
 
 
-def by_rank(figures: Iterable[Figure]) -> tuple[Figure, ...]:
+def figures_by_rank(figures: Iterable[Figure]) -> tuple[Figure, ...]:
     return tuple(sorted((each for each in figures if each.has_column), key=lambda each: each.rank))
 
 
 def past(
-    of: Figure,
+    figure: Figure,
     value: Callable[[AnyRow], float | None],
     where: Callable[[AnyRow], tuple[Cluster, str, int]],
     is_past: Callable[[AnyRow], bool],
@@ -75,12 +77,12 @@ def past(
 
     def write(row: AnyRow) -> str:
         cluster, agent, position = where(row)
-        return curve(recent(cluster, agent, of, position, 2 * HISTORY))
+        return curve(recent(cluster, agent, figure, position, 2 * HISTORY))
 
     def style(row: AnyRow, palette: Palette) -> str | None:
         return None if is_past(row) else palette.trend
 
-    drawn = Column(HISTORY_KEY, f"{of.short}, recent", HISTORY, "left", value, write)
+    drawn = Column(HISTORY_KEY, f"{figure.short}, recent", HISTORY, "left", value, write)
     return replace(drawn, style=style, largest_first=True, searched=False)
 
 

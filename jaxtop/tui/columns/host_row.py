@@ -76,11 +76,11 @@ class HostRow:
         """The step that it repeats; None if it is unknown or no longer current."""
         return step_in(self.moment.cluster, self.current)
 
-    def derived(self, of: Figure) -> float | None:
+    def derived(self, figure: Figure) -> float | None:
         """Return a figure of its step or its script; None if it is unknown or no longer current."""
-        if of.of_host is not None:
-            return of.of_host(self.view.host if of.outlasts else self.current)
-        return None if self.rhythm is None else of.of_step(self.rhythm)
+        if figure.of_host is not None:
+            return figure.of_host(self.view.host if figure.outlasts else self.current)
+        return None if self.rhythm is None else figure.of_step(self.rhythm)
 
     @property
     def steps(self) -> float | None:

@@ -134,26 +134,26 @@ def _palettes() -> Iterator[Palette]:
     (_, *roles), *rows = map(str.split, _COLOURS.splitlines())
     scales = zip(map(str.split, _RAMPS.splitlines()), map(str.split, _CATEGORIES.splitlines()), strict=True)
     for (name, *colours), (ramp, categories) in zip(rows, scales, strict=True):
-        of = dict(zip(roles, colours, strict=True))
-        theme = _theme(name, of, of.pop("surface"), dark=name != "light")
-        yield Palette(theme, **of, ramp=tuple(ramp), categories=tuple(categories))
+        by_role = dict(zip(roles, colours, strict=True))
+        theme = _theme(name, by_role, by_role.pop("surface"), dark=name != "light")
+        yield Palette(theme, **by_role, ramp=tuple(ramp), categories=tuple(categories))
 
 
-def _theme(name: str, of: Mapping[str, str], surface: str | None, *, dark: bool) -> Theme:
-    """Return the theme for Textual's own widgets; `of` has the colours by role."""
+def _theme(name: str, by_role: Mapping[str, str], surface: str | None, *, dark: bool) -> Theme:
+    """Return the theme for Textual's own widgets; `by_role` has the colours by role."""
     return Theme(
         f"jaxtop-{name}",
-        primary=of["accent"],
-        secondary=of["muted"],
-        success=of["good"],
-        warning=of["warning"],
-        error=of["bad"],
+        primary=by_role["accent"],
+        secondary=by_role["muted"],
+        success=by_role["good"],
+        warning=by_role["warning"],
+        error=by_role["bad"],
         surface=surface,
         dark=dark,
-        accent=of["accent"],
-        foreground=of["foreground"],
-        background=of["background"],
-        panel=of["panel"],
+        accent=by_role["accent"],
+        foreground=by_role["foreground"],
+        background=by_role["background"],
+        panel=by_role["panel"],
     )
 
 
@@ -172,9 +172,9 @@ PALETTES[TERMINAL.theme.name] = TERMINAL
 def add_own(base: str, colours: Mapping[str, str]) -> str:
     """Add the theme with the user's colours in place of those of another; return its name."""
     before = PALETTES[base]
-    of = {**{role: getattr(before, role) for role in ROLES}, **colours}
-    theme = _theme("own", of, before.theme.surface, dark=before.theme.dark)
-    PALETTES[theme.name] = replace(before, theme=theme, **of)
+    by_role = {**{role: getattr(before, role) for role in ROLES}, **colours}
+    theme = _theme("own", by_role, before.theme.surface, dark=before.theme.dark)
+    PALETTES[theme.name] = replace(before, theme=theme, **by_role)
     return theme.name
 
 

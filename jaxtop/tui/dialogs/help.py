@@ -128,7 +128,7 @@ class Help(ModalScreen[None]):
         whole, words = page(sections, width - FRAME_WIDTH, ink), self._search.value.casefold().split()
         box = self.query_one("#help")
         box.styles.width, box.styles.height = width, min(self.app.size.height, len(whole) + FRAME_HEIGHT)
-        found = [(title, [each for each in of if each.has(words)]) for title, of in sections]
+        found = [(title, [each for each in entries if each.has(words)]) for title, entries in sections]
         shown = page([each for each in found if each[1]], width - FRAME_WIDTH, ink) if words else whole
         self._page.update(Text("\n").join(shown or [Text("nothing has these words", ink.note)]))
 

@@ -10,7 +10,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from jaxtop.tui.core.palette import DARK, PALETTES
-from jaxtop.tui.draw.table import Column, words
+from jaxtop.tui.draw.table import Column, words_column
 from jaxtop.tui.widgets.key_bar import KeyBar
 from jaxtop.tui.widgets.table import Table
 
@@ -48,7 +48,7 @@ class RunPicker(ModalScreen[str | None]):
         super().__init__()
         self._live = live
         self._marked = shown
-        self._mark: Column[Row] = words("shown", "", 1, lambda run: "●" if run[0] in shown else " ")
+        self._mark: Column[Row] = words_column("shown", "", 1, lambda run: "●" if run[0] in shown else " ")
         self._title = Static(id="title", markup=False)
         self._table: Table[Row] = Table((), lambda run: run[0], noun="run")
         self._renew()
@@ -77,7 +77,7 @@ class RunPicker(ModalScreen[str | None]):
 
 def _column(number: int, title: str, width: int) -> Column[Row]:
     read: Callable[[Row], str] = lambda run: run[1][number]  # noqa: E731 - to name its type
-    return words(title, title, width, read)
+    return words_column(title, title, width, read)
 
 
 class Picker(App[str]):

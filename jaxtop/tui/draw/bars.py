@@ -49,11 +49,11 @@ def bar_line(parts: Sequence[BarPart], end: float, width: int, ink: Ink) -> Text
 
 
 def cells(
-    of: Sequence[int | None], parts: Sequence[BarPart], ink: Ink, ground: str, empty: str = " "
+    eighths: Sequence[int | None], parts: Sequence[BarPart], ink: Ink, ground: str, empty: str = " "
 ) -> Text:
     """Return a line of which each eighth of a character belongs to a part, or to the ground."""
     line = Text(no_wrap=True)
-    for words, fore, back in segments(of, parts, ground, empty, plain=ink.plain):
+    for words, fore, back in segments(eighths, parts, ground, empty, plain=ink.plain):
         line.append(words, pair(ink, fore or ink.palette.foreground, back))
     return line
 
@@ -68,9 +68,9 @@ def segments(
     """
     found: list[Segment] = []
     for cell in range(0, len(eighths), 8):
-        of = eighths[cell : cell + 8]
-        first = of[0]
-        count = of.count(first)
+        in_cell = eighths[cell : cell + 8]
+        first = in_cell[0]
+        count = in_cell.count(first)
         if plain:
             found.append((parts[first].sign if first is not None else empty, None, None))
         elif count == 8 or (first is not None and parts[first].fill != FULL):
@@ -78,7 +78,7 @@ def segments(
                 (" ", None, ground) if first is None else (parts[first].fill, parts[first].colour, None)
             )
         else:
-            after = next(each for each in of if each != first)
+            after = next(each for each in in_cell if each != first)
             fore, back = (
                 parts[each].colour if each is not None and parts[each].fill == FULL else ground
                 for each in (first, after)
@@ -128,8 +128,8 @@ def columns(
     return [
         spelled(
             cell
-            for of in found
-            for glyph, style in (_cell(of, row, colours, signs, ink),)
+            for owned in found
+            for glyph, style in (_cell(owned, row, colours, signs, ink),)
             for cell in ((glyph * width, style), *between)
         )
         for row in reversed(range(height))
@@ -148,14 +148,14 @@ def spelled(cells: Iterable[tuple[str, Style]]) -> Text:
 def _cell(
     stack: Sequence[int | None] | None, row: int, colours: Sequence[str], signs: str, ink: Ink
 ) -> tuple[str, Style]:
-    of = () if stack is None else stack[8 * row : 8 * row + 8]
-    if not of or of[0] is None:
+    in_cell = () if stack is None else stack[8 * row : 8 * row + 8]
+    if not in_cell or in_cell[0] is None:
         return " ", ink.blank
-    below = of[0]
-    count = sum(each == below for each in of)
-    above = next((each for each in of if each != below), below)
+    below = in_cell[0]
+    count = sum(each == below for each in in_cell)
+    above = next((each for each in in_cell if each != below), below)
     if ink.plain:
-        most = max({each for each in of if each is not None}, key=of.count)
+        most = max({each for each in in_cell if each is not None}, key=in_cell.count)
         return signs[most], ink.blank
     if count == 8:
         return "█", pair(ink, colours[below])

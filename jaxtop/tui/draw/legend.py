@@ -79,7 +79,7 @@ def ramp(ink: Ink) -> Text:
     return line
 
 
-def who(device: DeviceView) -> str:
+def device_phrase(device: DeviceView) -> str:
     """Return the name of a device for a sentence, such as `device 3 on host 1`."""
     where = device.hostname if device.process_index is None else f"{device.noun} {device.process_index}"
     return f"device {device.id} on {where}"
@@ -91,14 +91,14 @@ def _most(reading: MetricReading, devices: Sequence[DeviceView]) -> str:
     value = reading.metric.write(reading.values[reading.most])
     others = reading.like_most() - 1
     more = f" (and {others:,} more)" if others else ""
-    return f"most: {who(devices[reading.most])}, {value}{more}"
+    return f"most: {device_phrase(devices[reading.most])}, {value}{more}"
 
 
 def _pointed(reading: MetricReading, devices: Sequence[DeviceView], pointed: int) -> str:
     device = devices[pointed]
     value = reading.metric.cell_text(device, reading.values[pointed])
     state = "" if device.state is State.LIVE else f", {device.state.value}"
-    return f"here: {who(device)}, {value}{state}"
+    return f"here: {device_phrase(device)}, {value}{state}"
 
 
 def _signs(

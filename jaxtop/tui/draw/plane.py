@@ -36,19 +36,19 @@ class PlotArea:
     is_logarithmic: bool = False
 
     def column(self, value: float) -> int:
-        return self._at(value, self.x, self.width)
+        return self._cell_of(value, self.x, self.width)
 
     def row(self, value: float, parts: int = 1) -> int:
         """Return the row from above, in parts of a line."""
         rows = self.height * parts
-        return rows - 1 - self._at(value, self.y, rows)
+        return rows - 1 - self._cell_of(value, self.y, rows)
 
     def value(self, column: float) -> float:
         low, high = map(self._scaled, self.x)
         found = low + column / self.width * (high - low)
         return float(10**found) if self.is_logarithmic else found
 
-    def _at(self, value: float, between: tuple[float, float], count: int) -> int:
+    def _cell_of(self, value: float, between: tuple[float, float], count: int) -> int:
         low, high = map(self._scaled, between)
         return min(count - 1, max(0, int((self._scaled(value) - low) / (high - low) * count)))
 

@@ -59,7 +59,7 @@ class PlotLine:
     def known(self) -> list[float]:
         return [value for _, value in self.points if value is not None]
 
-    def at(self, when: float) -> float | None:
+    def value_at(self, when: float) -> float | None:
         return min(self.points, key=lambda point: abs(point[0] - when), default=(0.0, None))[1]
 
 

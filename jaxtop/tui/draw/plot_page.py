@@ -47,7 +47,7 @@ class PlotPage:
     beside: Beside
     lines: Sequence[PlotLine]
     # The number of lines available; not all of them may be drawn.
-    of: int
+    available: int
     limit: float | None
     pointed: float | None = None
     marks: Sequence[Mark] = ()
@@ -57,7 +57,7 @@ def page(shown: PlotPage, ink: Ink, width: int, height: int) -> Drawn:
     if width < SMALL[0] or height < SMALL[1]:
         return _small(shown, ink, width, height)
     write = writer(shown.figure)
-    above = [switches(_groups(shown), ink, width), _about(shown, ink)]
+    above = [switches(_groups(shown), ink, width), _heading(shown, ink)]
     columns = max(1, min(2, width // (_ENTRY + 2)))
     name = min(_NAME, max(1, _NAME + width - _ENTRY))
     entries = _entries(shown, ink, name)
@@ -102,7 +102,7 @@ def _small(shown: PlotPage, ink: Ink, width: int, height: int) -> Drawn:
     above = [switches(_groups(shown), ink, width)] if height >= SMALL[1] else []
     last, low, _, high = summary(line)
     if shown.pointed is not None:
-        last = line.at(shown.pointed)
+        last = line.value_at(shown.pointed)
     value, reach = f"  {write(last)}", f"  {write(low)} to {write(high)}" if low != high else ""
     name = f" {shown.figure.title} of {line.name}"
     if reach and len(name) + len(value) + len(reach) > width:
@@ -157,7 +157,7 @@ def _groups(shown: PlotPage) -> list[list[Switch]]:
 _BRIEF = {Beside.ALONE: "alone", Beside.DEVICES: "devices", Beside.HOSTS: "processes"}
 
 
-def _about(shown: PlotPage, ink: Ink) -> Text:
+def _heading(shown: PlotPage, ink: Ink) -> Text:
     line = Text(" ", no_wrap=True, end="")
     chosen = next((each.name for each in shown.lines if each.is_chosen), "")
     line.append(f"{shown.figure.title} of {chosen}", ink.figure)
@@ -169,9 +169,10 @@ def _about(shown: PlotPage, ink: Ink) -> Text:
         line.append(", the mean of its devices", ink.note)
     if shown.limit is not None:
         line.append(f"  ╌ limit {writer(shown.figure)(shown.limit)}", ink.note)
-    if shown.of > len(shown.lines):
+    if shown.available > len(shown.lines):
         line.append(
-            f"  {len(shown.lines)} of {shown.of:,}: the chosen one, the highest and the lowest", ink.note
+            f"  {len(shown.lines)} of {shown.available:,}: the chosen one, the highest and the lowest",
+            ink.note,
         )
     return printable(line)
 
@@ -189,7 +190,7 @@ def _entries(shown: PlotPage, ink: Ink, room: int) -> list[Text]:
     for number, (letter, each) in enumerate(zip(LETTERS, shown.lines, strict=False)):
         last, *others = summary(each)
         if shown.pointed is not None:
-            last = each.at(shown.pointed)
+            last = each.value_at(shown.pointed)
         press = Style(meta={"press": f"ask('line', {number})"})
         style = style_of(number, ink, chosen=each.is_chosen) + press
         entry = Text(f"{'━' if len(shown.lines) > 1 else '█'} {letter} ", style, no_wrap=True, end="")

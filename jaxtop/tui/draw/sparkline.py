@@ -71,14 +71,14 @@ def bar(share: float | None, width: int) -> str:
     return ("█" * whole + (EIGHTHS[rest] if rest else "")).ljust(width)
 
 
-def braille(values: Sequence[float | None], on: Area, height: int) -> list[str]:
+def braille(values: Sequence[float | None], drawn: Area, height: int) -> list[str]:
     """Return the newest values as single dots on the scale of an area; those beyond it are left out."""
-    width = len(on.lines[0])
+    width = len(drawn.lines[0])
     cells = [[0] * width for _ in range(height)]
-    span = on.high - on.low
+    span = drawn.high - drawn.low
     for i, value in enumerate(list(values)[-2 * width :], start=2 * width - min(2 * width, len(values))):
-        if value is None or not on.low <= value <= on.high or not span:
+        if value is None or not drawn.low <= value <= drawn.high or not span:
             continue
-        dot = min(4 * height - 1, int((value - on.low) / span * 4 * height))
+        dot = min(4 * height - 1, int((value - drawn.low) / span * 4 * height))
         cells[height - 1 - dot // 4][i // 2] |= _DOTS[i % 2][dot % 4]
     return ["".join(chr(0x2800 + each) for each in row) for row in cells]

@@ -32,8 +32,8 @@ def stacked(sizes: tuple[int, ...], end: int, width: int, theme: str, *, plain: 
     """Return the segments of the bar of a device, for a cell of a table."""
     palette = PALETTES[theme]
     parts = parts_of(sizes, palette)
-    of = owners([each.size for each in parts], end, 8 * width)
-    return segments(of, parts, palette.track, LETTERS[Part.FREE], plain=plain)
+    eighths = owners([each.size for each in parts], end, 8 * width)
+    return segments(eighths, parts, palette.track, LETTERS[Part.FREE], plain=plain)
 
 
 def parts_of(sizes: Sequence[int], palette: Palette) -> list[BarPart]:

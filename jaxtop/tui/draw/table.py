@@ -58,7 +58,7 @@ class Column(Generic[Row]):
         return self.key, self.title, self.width
 
 
-def words(
+def words_column(
     key: str,
     title: str,
     width: int,
@@ -79,7 +79,7 @@ def muted(_row: Any, palette: Palette) -> str:
     return palette.muted
 
 
-def figure(
+def figure_column(
     key: str,
     title: str,
     width: int,
@@ -94,13 +94,17 @@ def figure(
     )
 
 
-def ordinal(key: str, title: str, width: int, read: Callable[[Row], int | None]) -> Column[Row]:
+def ordinal_column(key: str, title: str, width: int, read: Callable[[Row], int | None]) -> Column[Row]:
     """Return a column of numbers that name something; they sort upwards and have no separators."""
 
     def form(value: int | None) -> str:
         return NA if value is None else str(value)
 
     return Column(key, title, width, "right", read, lambda row: form(read(row)), form=form)
+
+
+# The names in the example of `docs/development/adding-a-screen.md`.
+words, figure, ordinal = words_column, figure_column, ordinal_column
 
 
 def in_order(rows: Iterable[Row], column: Column[Row] | None, *, descending: bool) -> list[Row]:
@@ -223,7 +227,7 @@ class HeldOrder(Generic[Row]):
         self._keys: tuple[Hashable, ...] = ()
         self._hold = Hold(HELD_SECONDS)
 
-    def of(
+    def held(
         self, rows: list[Row], key: Callable[[Row], Hashable], sought: Hashable, at: float | None
     ) -> list[Row]:
         """Return sorted rows in the order that they had.

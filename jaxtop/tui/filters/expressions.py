@@ -206,12 +206,12 @@ class _Parser(Generic[T]):
         return found
 
     def _either(self) -> Callable[[T], bool]:
-        found = [self._both()]
+        found = [self._all_conditions()]
         while self._accept("|", "||"):
-            found.append(self._both())
+            found.append(self._all_conditions())
         return found[0] if len(found) == 1 else lambda item: any(each(item) for each in found)
 
-    def _both(self) -> Callable[[T], bool]:
+    def _all_conditions(self) -> Callable[[T], bool]:
         found = [self._condition()]
         while self._accept("&", "&&") or self._begins():
             found.append(self._condition())

@@ -43,14 +43,20 @@ _ASKED = {
 }
 
 
-def _of_figures(scope: Scope, read: Callable[[Figure], Callable[[T], float | None]]) -> dict[str, Field[T]]:
-    return {name: Field(read(of), _ASKED[of.unit]) for of in figures_of(scope) for name in of.filters}
+def _figure_fields(
+    scope: Scope, read: Callable[[Figure], Callable[[T], float | None]]
+) -> dict[str, Field[T]]:
+    return {
+        name: Field(read(figure), _ASKED[figure.unit])
+        for figure in figures_of(scope)
+        for name in figure.filters
+    }
 
 
 OF_HOSTS: dict[str, Field[HostRow]] = {
-    **_of_figures(Scope.HOST, lambda of: lambda row: of.read(row.current.pulse, 0)),
-    **_of_figures(Scope.STEP, lambda of: lambda row: row.derived(of)),
-    **_of_figures(Scope.SCRIPT, lambda of: lambda row: row.derived(of)),
+    **_figure_fields(Scope.HOST, lambda figure: lambda row: figure.read(row.current.pulse, 0)),
+    **_figure_fields(Scope.STEP, lambda figure: lambda row: row.derived(figure)),
+    **_figure_fields(Scope.SCRIPT, lambda figure: lambda row: row.derived(figure)),
     "state": Field(lambda row: str(row.state), words),
     "host": Field(lambda row: row.host.hostname, words),
     "run": Field(lambda row: row.run, words),
@@ -76,7 +82,7 @@ def _slowed(row: DeviceRow) -> str | None:
 
 
 OF_DEVICES: dict[str, Field[DeviceRow]] = {
-    **_of_figures(Scope.DEVICE, lambda of: lambda row: row.device.read(of)),
+    **_figure_fields(Scope.DEVICE, lambda figure: lambda row: row.device.read(figure)),
     "id": Field(lambda row: row.device.id, count),
     "local": Field(lambda row: row.device.local_id, count),
     "process": Field(lambda row: row.device.process_index, count),
@@ -91,7 +97,7 @@ OF_DEVICES: dict[str, Field[DeviceRow]] = {
 }
 
 
-def of_axes(names: Iterable[str], coordinate: Callable[[T, str], int | None]) -> dict[str, Field[T]]:
+def axis_fields(names: Iterable[str], coordinate: Callable[[T, str], int | None]) -> dict[str, Field[T]]:
     """Return a field for the coordinate on each axis. The prefix `axis_` avoids the names of figures."""
 
     def field(name: str) -> Field[T]:

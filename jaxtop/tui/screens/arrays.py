@@ -12,7 +12,7 @@ from jaxtop.tui.columns.figures import with_bar
 from jaxtop.tui.core import text
 from jaxtop.tui.core.slices import slices_of
 from jaxtop.tui.draw.panes.array import growth
-from jaxtop.tui.draw.table import NONE, Column, figure
+from jaxtop.tui.draw.table import NONE, Column, figure_column
 from jaxtop.tui.filters.arrays import understand
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.screens.tables import TableView
@@ -150,10 +150,10 @@ class ArraysView(TableView[TreeTable]):
     def _columns(self, name: Callable[[Node], str]) -> tuple[Column[Node], ...]:
         return (
             Column("name", "name", 26, "left", lambda node: node.order, name, flexible=True),
-            figure("bytes", "per dev", 7, lambda node: node.bytes_per_device, units.size),
+            figure_column("bytes", "per dev", 7, lambda node: node.bytes_per_device, units.size),
             replace(
                 with_bar(
-                    figure("share", "of all", 4, self._share, units.share, style=self._bar_colour),
+                    figure_column("share", "of all", 4, self._share, units.share, style=self._bar_colour),
                     self._share,
                 ),
                 align="left",
@@ -161,10 +161,10 @@ class ArraysView(TableView[TreeTable]):
             Column("shape", "shape", 12, "left", _elements, _shape, largest_first=True),
             _fact("dtype", "dtype", 8, "dtype"),
             _fact("spec", "spec", 20, "sharding"),
-            figure("growth", "growth", 7, lambda node: node.grown_bytes, growth, style=_growing),
-            figure("global", "global", 6, lambda node: node.bytes_global, units.size),
+            figure_column("growth", "growth", 7, lambda node: node.grown_bytes, growth, style=_growing),
+            figure_column("global", "global", 6, lambda node: node.bytes_global, units.size),
             Column("replication", "copies", 6, "right", _replication, _copies, largest_first=True),
-            figure("count", "count", 6, lambda node: node.count, units.number),
+            figure_column("count", "count", 6, lambda node: node.count, units.number),
             _fact("role", "role", 10, "role"),
             _fact("memory", "memory", 11, "memory_kind"),
             _fact("created", "made at", 22, "created"),

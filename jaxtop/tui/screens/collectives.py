@@ -24,7 +24,7 @@ from jaxtop.tui.draw.panes.collective import (
 )
 from jaxtop.tui.draw.panes.facts import first_fitting
 from jaxtop.tui.draw.panes.timeline import Chart, chart
-from jaxtop.tui.draw.table import Column, figure, words
+from jaxtop.tui.draw.table import Column, figure_column, words_column
 from jaxtop.tui.filters.collectives import understand
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.screens.tables import TableView
@@ -91,24 +91,26 @@ def _times(view: CollectiveView) -> str:
 
 _rate = partial(units.number, digits=1)
 COLUMNS: tuple[Column[CollectiveView], ...] = (
-    words("kind", "kind", 14, _kind, flexible=True),
-    words("axes", "axes", 10, axes_in_words),
-    figure("bytes", "bytes", 6, lambda view: view.bytes, units.size),
-    figure("p50", "p50", 6, lambda view: view.p50_us, units.micros, style=_few),
-    figure("wait", "wait", 6, lambda view: view.wait_us, units.micros, style=_few),
+    words_column("kind", "kind", 14, _kind, flexible=True),
+    words_column("axes", "axes", 10, axes_in_words),
+    figure_column("bytes", "bytes", 6, lambda view: view.bytes, units.size),
+    figure_column("p50", "p50", 6, lambda view: view.p50_us, units.micros, style=_few),
+    figure_column("wait", "wait", 6, lambda view: view.wait_us, units.micros, style=_few),
     Column("straggler", "straggler", 18, "left", _lateness, _straggler, _late_colour, largest_first=True),
-    figure("rate", "per s", 6, lambda view: view.per_second, _rate),
-    figure("size", "group", 5, lambda view: view.group_size, units.number),
-    words("line", "line", 16, lambda view: view.line or None),
-    words("added", "why", 12, _why, _added_colour),
-    words("program", "program", 16, lambda view: view.program),
-    words("source", "op", 16, lambda view: view.source or view.op),
-    figure("p99", "p99", 6, lambda view: view.p99_us, units.micros, style=_few),
-    figure("transfer", "transf", 6, lambda view: view.transfer_us, units.micros, style=_few),
-    figure("bandwidth", "bus bw~", 7, lambda view: view.busbw_bytes_per_s, units.bandwidth, style=_few),
-    figure("samples", "samples", 7, lambda view: view.samples, units.number, style=_few),
+    figure_column("rate", "per s", 6, lambda view: view.per_second, _rate),
+    figure_column("size", "group", 5, lambda view: view.group_size, units.number),
+    words_column("line", "line", 16, lambda view: view.line or None),
+    words_column("added", "why", 12, _why, _added_colour),
+    words_column("program", "program", 16, lambda view: view.program),
+    words_column("source", "op", 16, lambda view: view.source or view.op),
+    figure_column("p99", "p99", 6, lambda view: view.p99_us, units.micros, style=_few),
+    figure_column("transfer", "transf", 6, lambda view: view.transfer_us, units.micros, style=_few),
+    figure_column(
+        "bandwidth", "bus bw~", 7, lambda view: view.busbw_bytes_per_s, units.bandwidth, style=_few
+    ),
+    figure_column("samples", "samples", 7, lambda view: view.samples, units.number, style=_few),
     Column("times", "times", 5, "right", lambda view: view.times, _times, largest_first=True),
-    words("shape", "shape", 20, lambda view: view.shape, flexible=True),
+    words_column("shape", "shape", 20, lambda view: view.shape, flexible=True),
 )
 
 
@@ -204,7 +206,7 @@ class CollectivesView(TableView[Table[CollectiveView]]):
         self._chart = Chart()
         self._rows = 0
         self._unfolded: set[Hashable] = set()
-        self._run: Column[CollectiveView] = words(
+        self._run: Column[CollectiveView] = words_column(
             "run", "run", 12, lambda view: self.moment.run_name(view.run)
         )
 

@@ -11,15 +11,15 @@ from jaxtop.model import DEVICE_FIGURES, FIGURES, MEMORY, Figure, MeshView, rece
 from jaxtop.model.devices import errors, slowed
 from jaxtop.model.figure_type import Level
 from jaxtop.tui.columns.devices import DeviceRow, DeviceScene, empty, id_column
-from jaxtop.tui.columns.figures import Reported, by_rank, measured, past, with_bar
+from jaxtop.tui.columns.figures import Reported, figures_by_rank, measured, past, with_bar
 from jaxtop.tui.columns.hosts import state_column
 from jaxtop.tui.core.moment import EMPTY, Moment, Selection
 from jaxtop.tui.core.palette import SIGN, Palette
 from jaxtop.tui.core.text import writer
 from jaxtop.tui.draw.panes.curves import Curve, facts_above_curves
 from jaxtop.tui.draw.panes.device import detail
-from jaxtop.tui.draw.table import NONE, Column, figure, ordinal, words
-from jaxtop.tui.filters.figures import OF_DEVICES, of_axes, understand
+from jaxtop.tui.draw.table import NONE, Column, figure_column, ordinal_column, words_column
+from jaxtop.tui.filters.figures import OF_DEVICES, axis_fields, understand
 from jaxtop.tui.screens.device_subject import subject_of
 from jaxtop.tui.screens.tables import DeviceTableView
 from jaxtop.tui.widgets.detail import Detail
@@ -106,21 +106,21 @@ def _gauge_colour(row: FigureRow, palette: Palette) -> str | None:
 
 def _axis(name: str, size: int) -> Column[FigureRow]:
     width = max(min(len(name), 10), len(str(size - 1)))
-    return ordinal(f"axis {name}", name, width, lambda row: row.coordinate(name))
+    return ordinal_column(f"axis {name}", name, width, lambda row: row.coordinate(name))
 
 
 def _gauge(title: str) -> Column[FigureRow]:
     def fill(row: FigureRow) -> float | None:
         return row.fill
 
-    column = figure("share", title, 4, fill, units.share, style=_gauge_colour)
+    column = figure_column("share", title, 4, fill, units.share, style=_gauge_colour)
     return replace(with_bar(column, fill), align="left")
 
 
-def _history(of: Figure) -> Column[FigureRow]:
+def _history(figure: Figure) -> Column[FigureRow]:
     return past(
-        of,
-        lambda row: row.device.read(of),
+        figure,
+        lambda row: row.device.read(figure),
         lambda row: (row.scene.moment.cluster, row.device.agent, row.device.position),
         lambda row: row.state.is_silent,
     )
@@ -165,10 +165,12 @@ def _errors() -> Column[FigureRow]:
 
 _COORDS: Column[FigureRow] = Column("coords", "coords", 8, "left", lambda row: row.device.coords, _coords)
 # The figures to show first and the figures to show later.
-_FIRST = tuple(of for of in by_rank(DEVICE_FIGURES) if of.rank == 1)
-_LATER = tuple(of for of in by_rank(DEVICE_FIGURES) if of.rank > 1 and of is not MEMORY)
+_FIRST = tuple(figure for figure in figures_by_rank(DEVICE_FIGURES) if figure.rank == 1)
+_LATER = tuple(
+    figure for figure in figures_by_rank(DEVICE_FIGURES) if figure.rank > 1 and figure is not MEMORY
+)
 FOLLOWED: dict[str | None, Figure] = {
-    **{of.name: of for of in (*_FIRST, *_LATER)},
+    **{figure.name: figure for figure in (*_FIRST, *_LATER)},
     **dict.fromkeys(("memory", "share"), MEMORY),
 }
 
@@ -178,7 +180,7 @@ def _where(row: FigureRow) -> tuple[Pulse, int]:
 
 
 def _figures(reported: Collection[str], among: Iterable[Figure]) -> Iterator[Column[FigureRow]]:
-    return (measured(of, _where) for of in among if of.name in reported)
+    return (measured(figure, _where) for figure in among if figure.name in reported)
 
 
 def columns_for(
@@ -198,9 +200,9 @@ def columns_for(
     ]
     return (
         id_column(),
-        words("host", "host", 12, lambda row: row.device.hostname, flexible=True),
-        *((words("run", "run", 12, lambda row: row.run),) if len(scene.moment.runs) > 1 else ()),
-        ordinal("process", "proc", 4, lambda row: row.device.process_index),
+        words_column("host", "host", 12, lambda row: row.device.hostname, flexible=True),
+        *((words_column("run", "run", 12, lambda row: row.run),) if len(scene.moment.runs) > 1 else ()),
+        ordinal_column("process", "proc", 4, lambda row: row.device.process_index),
         # Hardware figures come before the axes, so that they are visible on narrow terminals too.
         *((*memory, *first, *axes) if first else (*axes, *memory)),
         state_column(lambda row: row.state),
@@ -209,17 +211,17 @@ def columns_for(
         *_figures(reported, _LATER),
         *((_errors(),) if not {"ecc_corrected", "ecc_uncorrected"}.isdisjoint(reported) else ()),
         *(
-            figure(name, name, 6, read, units.size)
+            figure_column(name, name, 6, read, units.size)
             for name, read in (
                 ("peak", lambda row: row.device.peak_bytes),
                 ("limit", lambda row: row.device.limit_bytes),
             )
             if f"{name}_bytes" in reported
         ),
-        words("source", "source", 9, lambda row: row.device.memory_source),
-        ordinal("local", "local", 5, lambda row: row.device.local_id),
+        words_column("source", "source", 9, lambda row: row.device.memory_source),
+        ordinal_column("local", "local", 5, lambda row: row.device.local_id),
         *((_COORDS,) if scene.has_coords else ()),
-        words("kind", "kind", 12, lambda row: row.device.kind, flexible=True),
+        words_column("kind", "kind", 12, lambda row: row.device.kind, flexible=True),
     )
 
 
@@ -243,7 +245,7 @@ class DevicesView(DeviceTableView[FigureRow]):
 
     def _understand(self, typed: str) -> Callable[[FigureRow], bool] | None:
         return understand(
-            typed, {**of_axes(self._axes.sizes, FigureRow.coordinate), **OF_DEVICES}, self.table.columns
+            typed, {**axis_fields(self._axes.sizes, FigureRow.coordinate), **OF_DEVICES}, self.table.columns
         )
 
     def _prepare(self, moment: Moment) -> None:
@@ -271,9 +273,11 @@ class DevicesView(DeviceTableView[FigureRow]):
         first = FOLLOWED.get(self._followed)
         figures = dict.fromkeys([*([first] if first else []), *_FIRST, MEMORY])
         return [
-            Curve(of.title, partial(recent, cluster, device.agent, of, device.position), writer(of))
-            for of in figures
-            if device.read(of) is not None
+            Curve(
+                figure.title, partial(recent, cluster, device.agent, figure, device.position), writer(figure)
+            )
+            for figure in figures
+            if device.read(figure) is not None
         ]
 
     def select(self, selection: Selection) -> None:

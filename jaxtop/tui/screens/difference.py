@@ -20,7 +20,7 @@ from jaxtop.model.session.difference import (
 )
 from jaxtop.tui.core.palette import Palette, palette_of
 from jaxtop.tui.dialogs.help import Help
-from jaxtop.tui.draw.table import NONE, Column, muted, words
+from jaxtop.tui.draw.table import NONE, Column, muted, words_column
 from jaxtop.tui.draw.time_bar import clock
 from jaxtop.tui.screens import SCREENS
 from jaxtop.tui.widgets.filter import FilteredTable
@@ -93,19 +93,21 @@ def _side(key: str, read: Callable[[MomentChange], int | None]) -> Column[Moment
 
 
 def columns_for(runs: Mapping[str, str]) -> tuple[Column[MomentChange], ...]:
-    run: Column[MomentChange] = words("run", "run", 12, lambda change: runs.get(change.run, change.run))
+    run: Column[MomentChange] = words_column(
+        "run", "run", 12, lambda change: runs.get(change.run, change.run)
+    )
     return (
-        words("kind", "kind", 8, lambda change: change.kind, muted),
-        words("name", "what", 22, lambda change: change.name, flexible=True),
+        words_column("kind", "kind", 8, lambda change: change.kind, muted),
+        words_column("name", "what", 22, lambda change: change.name, flexible=True),
         *((run,) if len(runs) > 1 else ()),
-        words("how", "how", 18, lambda change: change.how, _colour),
+        words_column("how", "how", 18, lambda change: change.how, _colour),
         Column(
             "change", "change", 8, "right", lambda change: change.weight, signed, _colour, largest_first=True
         ),
         _side("before", lambda change: change.before),
         _side("after", lambda change: change.after),
         Column("count", "count", 13, "right", lambda change: change.counts and change.counts[1], _counts),
-        words("detail", "details", 24, lambda change: change.detail or NONE, muted, flexible=True),
+        words_column("detail", "details", 24, lambda change: change.detail or NONE, muted, flexible=True),
     )
 
 
@@ -149,7 +151,7 @@ class DifferenceScreen(ModalScreen[DifferenceOutcome]):
 
     def compose(self) -> ComposeResult:
         yield Static(id="title", markup=False)
-        yield Static(self._about(), id="about", markup=False)
+        yield Static(self._counts_text(), id="about", markup=False)
         yield FilteredTable(self.table, "words to search for: arrays, memory, device 3, …")
         yield KeyBar()
 
@@ -186,7 +188,7 @@ class DifferenceScreen(ModalScreen[DifferenceOutcome]):
         line.append(f"  {units.length(span[1] - span[0])} later", palette.muted)
         return line
 
-    def _about(self) -> str:
+    def _counts_text(self) -> str:
         counts = [(kind, sum(each.kind is kind for each in self._changes)) for kind in ChangeKind]
         counted = [f"{kind} {count:,}" for kind, count in counts if count]
         return " · ".join(counted) or "no changes"

@@ -119,9 +119,9 @@ class HostsView(TableView[Table[HostRow]]):
         last = row.view.host
         reported = reported_figures([last.pulse])
         return [
-            Curve(of.title, partial(recent, cluster, agent, of, 0), writer(of))
-            for of in _CURVES
-            if of.name in reported
+            Curve(figure.title, partial(recent, cluster, agent, figure, 0), writer(figure))
+            for figure in _CURVES
+            if figure.name in reported
         ]
 
     def select(self, selection: Selection) -> None:

@@ -35,7 +35,7 @@ from jaxtop.tui.draw.bars import bar_line
 from jaxtop.tui.draw.panes.memory_columns import LEAST_HEIGHT, MemoryColumns, memory_columns
 from jaxtop.tui.draw.panes.peak import device_peak_lines
 from jaxtop.tui.draw.stacked import legend, parts_of, stacked
-from jaxtop.tui.draw.table import Column, figure, words
+from jaxtop.tui.draw.table import Column, figure_column, words_column
 from jaxtop.tui.filters.expressions import Field, number
 from jaxtop.tui.filters.figures import OF_DEVICES, understand
 from jaxtop.tui.screens.tables import DeviceTableView
@@ -141,23 +141,25 @@ def _history() -> Column[MemoryRow]:
 
 def _part(part: Part) -> Column[MemoryRow]:
     title = _TITLES.get(part, part)
-    return figure(part, title, max(6, len(title)), lambda row: row.view.of(part), units.size)
+    return figure_column(part, title, max(6, len(title)), lambda row: row.view.bytes_of(part), units.size)
 
 
 def columns_for(scene: MemoryScene, width: int) -> tuple[Column[MemoryRow], ...]:
     """Return the columns: the bar, the allocator's figures if there are any, and the size of each part."""
-    limit: Column[MemoryRow] = figure("limit", "limit", 6, lambda row: row.device.limit_bytes, units.size)
+    limit: Column[MemoryRow] = figure_column(
+        "limit", "limit", 6, lambda row: row.device.limit_bytes, units.size
+    )
     of_allocator: tuple[Column[MemoryRow], ...] = (
-        figure("peak", "peak", 6, lambda row: row.device.peak_bytes, units.size),
-        figure("largest", "largest free", 12, lambda row: row.view.largest_free_bytes, units.size),
+        figure_column("peak", "peak", 6, lambda row: row.device.peak_bytes, units.size),
+        figure_column("largest", "largest free", 12, lambda row: row.view.largest_free_bytes, units.size),
     )
     counted = PARTS[: PARTS.index(Part.TEMPORARIES)]
     parts = PARTS if scene.has_allocators else (*counted, *((Part.FREE,) if scene.has_limits else ()))
     return (
         id_column(),
-        words("host", "host", 8, lambda row: row.device.hostname),
-        *((words("run", "run", 12, lambda row: row.run),) if len(scene.moment.runs) > 1 else ()),
-        figure("used", "used", 6, lambda row: row.device.used_bytes, units.size),
+        words_column("host", "host", 8, lambda row: row.device.hostname),
+        *((words_column("run", "run", 12, lambda row: row.run),) if len(scene.moment.runs) > 1 else ()),
+        figure_column("used", "used", 6, lambda row: row.device.used_bytes, units.size),
         _bar(max(SHORTEST_BAR, width // 4)),
         *((limit,) if scene.has_limits else ()),
         *(of_allocator if scene.has_allocators else ()),
@@ -167,9 +169,9 @@ def columns_for(scene: MemoryScene, width: int) -> tuple[Column[MemoryRow], ...]
     )
 
 
-def _of_parts() -> dict[str, Field[MemoryRow]]:
+def _part_fields() -> dict[str, Field[MemoryRow]]:
     def field(part: Part) -> Field[MemoryRow]:
-        return Field(lambda row: row.view.of(part), number)
+        return Field(lambda row: row.view.bytes_of(part), number)
 
     return {
         name.rstrip("~").replace(" ", "_"): field(part)
@@ -180,7 +182,7 @@ def _of_parts() -> dict[str, Field[MemoryRow]]:
 
 _ASKED: dict[str, Field[MemoryRow]] = {
     **OF_DEVICES,
-    **_of_parts(),
+    **_part_fields(),
     "used": OF_DEVICES["memory"],
     "largest": Field(lambda row: row.view.largest_free_bytes, number),
 }
@@ -321,7 +323,7 @@ class MemoryScreenView(DeviceTableView[MemoryRow]):
         self._lay_out(whole.plain.count("\n") + 1)
         self._columns.show(partial(memory_columns, self._figures(), self.ink))
         if self.has_class("peak"):
-            self._peak.set_text(self._at_peak(palette))
+            self._peak.set_text(self._peak_text(palette))
         elif not self.has_class("low"):
             self._growing.set_text(growing(growers(moment.cluster), MOST_BELOW, palette))
             self._headroom.set_text(headroom(moment.program_views, MOST_BELOW, palette))
@@ -350,7 +352,7 @@ class MemoryScreenView(DeviceTableView[MemoryRow]):
         end = scene.end if scene.has_limits else None
         return MemoryColumns(scene.views, scene.used, adds, function, end, limit_in_words(scene))
 
-    def _at_peak(self, palette: Palette) -> Text:
+    def _peak_text(self, palette: Palette) -> Text:
         row, moment = self.table.row, self.moment
         host = moment.host(row.device.agent) if row is not None else None
         if row is None or host is None:

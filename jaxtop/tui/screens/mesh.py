@@ -326,16 +326,16 @@ class MeshScreenView(View):
 
     def _trend(self, device: DeviceView, count: int) -> CellTrend:
         """Return the recent values of the metric; of the memory if those are not stored."""
-        of = MEMORY if self.metric.figure is None else FIGURES[self.metric.figure]
-        values = recent(self.moment.cluster, device.agent, of, device.position, count)
-        return CellTrend(values, "memory" if self.metric.figure is None else "", writer(of))
+        figure = MEMORY if self.metric.figure is None else FIGURES[self.metric.figure]
+        values = recent(self.moment.cluster, device.agent, figure, device.position, count)
+        return CellTrend(values, "memory" if self.metric.figure is None else "", writer(figure))
 
     def _facts(self, device: DeviceView, width: int) -> str:
         """Return the most important other figures of a device that fit."""
         line = ""
-        for of in _FACTS:
-            value = None if of.name == self.metric.figure else device.read(of)
-            words = "" if value is None else f"{of.short} {writer(of)(value)}"
+        for figure in _FACTS:
+            value = None if figure.name == self.metric.figure else device.read(figure)
+            words = "" if value is None else f"{figure.short} {writer(figure)(value)}"
             if words and len(line) + 2 + len(words) <= width:
                 line += f"{'  ' if line else ''}{words}"
         return line

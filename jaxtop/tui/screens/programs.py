@@ -20,7 +20,7 @@ from jaxtop.tui.draw.bars import BarPart, bar_line, legend_entry
 from jaxtop.tui.draw.panel import flowed
 from jaxtop.tui.draw.panes.peak import peak_lines
 from jaxtop.tui.draw.stacked import colour_of
-from jaxtop.tui.draw.table import Column, figure, ordinal, words
+from jaxtop.tui.draw.table import Column, figure_column, ordinal_column, words_column
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.screens.tables import TableView
 from jaxtop.tui.widgets.detail import Words
@@ -86,7 +86,7 @@ class ProgramRow(NamedTuple):
         cause = self.view.cause
         return None if cause is None else f"{cause.last.cause} {cause.last.argument}".strip()
 
-    def who(self, agents: tuple[str, ...]) -> str:
+    def processes_text(self, agents: tuple[str, ...]) -> str:
         if len(agents) > MOST_NAMED:
             return f"{len(agents)} processes"
         hosts = [self.moment.host(agent) for agent in agents]
@@ -110,7 +110,7 @@ def _hosts_colour(row: ProgramRow, palette: Palette) -> str | None:
 
 
 def _name() -> Column[ProgramRow]:
-    named = words("program", "program", 24, lambda row: row.name, _name_colour, flexible=True)
+    named = words_column("program", "program", 24, lambda row: row.name, _name_colour, flexible=True)
     return replace(named, read=lambda row: row.view.program.name, form=None)
 
 
@@ -120,10 +120,10 @@ def _bounded(
     def write(row: ProgramRow) -> str:
         return units.bound(form(read(row)), at_least=row.view.program.flops_at_least)
 
-    return replace(figure(key, title, 6, read, form), write=write, form=None)
+    return replace(figure_column(key, title, 6, read, form), write=write, form=None)
 
 
-def _of_free(row: ProgramRow) -> float | None:
+def _share_of_free(row: ProgramRow) -> float | None:
     """Return what a launch adds as a share of what is free on the fullest device."""
     adds, free = row.view.adds_bytes, row.view.free_bytes
     return None if adds is None or free is None else adds / free if free > 0 else 1.0
@@ -131,32 +131,36 @@ def _of_free(row: ProgramRow) -> float | None:
 
 COLUMNS: tuple[Column[ProgramRow], ...] = (
     _name(),
-    figure("launches", "launches", 9, lambda row: row.view.launches, units.number),
-    figure("needs", "needs", 6, lambda row: row.view.needs_bytes, units.size),
+    figure_column("launches", "launches", 9, lambda row: row.view.launches, units.number),
+    figure_column("needs", "needs", 6, lambda row: row.view.needs_bytes, units.size),
     with_bar(
-        figure(
+        figure_column(
             "headroom", "headroom", 8, lambda row: row.view.headroom_bytes, units.size, style=_headroom_colour
         ),
-        _of_free,
+        _share_of_free,
     ),
-    figure("compiles", "compiles", 8, lambda row: row.view.compiles, units.number, style=_compiles_colour),
-    figure("rate", "launch/s", 8, lambda row: row.view.launches_per_second, partial(units.number, digits=1)),
-    figure("p50", "p50", 6, lambda row: row.view.p50_us, units.micros),
-    figure("p99", "p99", 6, lambda row: row.view.p99_us, units.micros),
+    figure_column(
+        "compiles", "compiles", 8, lambda row: row.view.compiles, units.number, style=_compiles_colour
+    ),
+    figure_column(
+        "rate", "launch/s", 8, lambda row: row.view.launches_per_second, partial(units.number, digits=1)
+    ),
+    figure_column("p50", "p50", 6, lambda row: row.view.p50_us, units.micros),
+    figure_column("p99", "p99", 6, lambda row: row.view.p99_us, units.micros),
     _bounded("flops", "flops", lambda row: row.view.program.flops, units.amount),
-    figure("compiled", "compile", 7, lambda row: row.view.compile_ms, units.duration),
-    figure("arguments", "args", 6, lambda row: row.view.program.argument_bytes, units.size),
-    figure("outputs", "outs", 6, lambda row: row.view.program.output_bytes, units.size),
-    figure("temporaries", "temps", 6, lambda row: row.view.program.temp_bytes, units.size),
+    figure_column("compiled", "compile", 7, lambda row: row.view.compile_ms, units.duration),
+    figure_column("arguments", "args", 6, lambda row: row.view.program.argument_bytes, units.size),
+    figure_column("outputs", "outs", 6, lambda row: row.view.program.output_bytes, units.size),
+    figure_column("temporaries", "temps", 6, lambda row: row.view.program.temp_bytes, units.size),
     _bounded("accessed", "bytes", lambda row: row.view.program.accessed_bytes, units.size),
-    figure("hosts", "hosts", 5, lambda row: len(row.view.agents), units.number, style=_hosts_colour),
-    figure("lost", "lost", 6, lambda row: row.view.lost_ms, units.duration),
-    words("why", "why again", 18, lambda row: row.why, flexible=True),
-    ordinal("devices", "dev", 5, lambda row: row.view.program.devices),
-    words("fingerprint", "print", FINGERPRINT, lambda row: row.fingerprint),
-    words("created", "compiled at", 16, lambda row: row.view.program.created, flexible=True),
+    figure_column("hosts", "hosts", 5, lambda row: len(row.view.agents), units.number, style=_hosts_colour),
+    figure_column("lost", "lost", 6, lambda row: row.view.lost_ms, units.duration),
+    words_column("why", "why again", 18, lambda row: row.why, flexible=True),
+    ordinal_column("devices", "dev", 5, lambda row: row.view.program.devices),
+    words_column("fingerprint", "print", FINGERPRINT, lambda row: row.fingerprint),
+    words_column("created", "compiled at", 16, lambda row: row.view.program.created, flexible=True),
 )
-RUN: Column[ProgramRow] = words("run", "run", 12, lambda row: row.run)
+RUN: Column[ProgramRow] = words_column("run", "run", 12, lambda row: row.run)
 
 
 def columns_for(moment: Moment) -> tuple[Column[ProgramRow], ...]:
@@ -211,7 +215,7 @@ def about(row: ProgramRow, ink: Ink, width: int = 100) -> Text:
     if view.differs:
         lines.append(
             Text(
-                f"{DIFFERS} compiled differently by {row.who(view.differs)}, in its {view.unlike}",
+                f"{DIFFERS} compiled differently by {row.processes_text(view.differs)}, in its {view.unlike}",
                 palette.bad,
             )
         )
@@ -227,7 +231,7 @@ def about(row: ProgramRow, ink: Ink, width: int = 100) -> Text:
     lines += needs_lines(row, width, ink)
     for lines_of in hooks("program_lines"):
         lines += lines_of(row.moment, view, width, ink)
-    facts = [f"loaded by {row.who(view.agents)}"]
+    facts = [f"loaded by {row.processes_text(view.agents)}"]
     if view.lost_ms is not None:
         facts.append(f"compilations of this name took {units.duration(view.lost_ms)}")
     if program.created:

@@ -63,7 +63,7 @@ FIELDS: dict[str, Field[Host]] = {
 }
 
 
-def _at(node: StackNode) -> str:
+def _place_of(node: StackNode) -> str:
     return place_text(node.innermost)
 
 
@@ -152,7 +152,7 @@ class StacksView(TableView[StackTable]):
             ),
             Column("does", "does", 10, "left", self._does, self._does_words, self._does_colour),
             Column("script", "in the script", 22, "left", _script, _script),
-            Column("at", "is at", 32, "left", _at, _at),
+            Column("at", "is at", 32, "left", _place_of, _place_of),
             Column("age", "ago", 6, "right", self._age, self._ago),
         )
 

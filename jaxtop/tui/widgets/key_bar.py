@@ -231,9 +231,11 @@ class KeyBar(Static):
             label = "Rewind" if action == BACK else binding.description
             if action.startswith(SCREEN_ACTION):
                 name = action[len(SCREEN_ACTION) + 1 : -2]
-                of = self._screens[name]
+                screen = self._screens[name]
                 severity = self._found.get(name)
-                screens[name] = Item(key, label, action, name == self._open, of.short, severity, of.keeps)
+                screens[name] = Item(
+                    key, label, action, name == self._open, screen.short, severity, screen.keeps
+                )
             elif action in GENERAL:
                 general.append(Item(key, label, action))
             else:

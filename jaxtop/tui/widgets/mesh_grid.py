@@ -149,13 +149,13 @@ class MeshGrid(ScrollView, can_focus=True, inherit_bindings=False):
         if self._scene is not None and self._scene.selected is not None:
             self.post_message(self.Opened())
 
-    def _under(self, event: events.MouseEvent) -> list[int]:
+    def _devices_under(self, event: events.MouseEvent) -> list[int]:
         offset = event.get_content_offset(self)
-        return [] if offset is None else self.plan.at(offset.x, offset.y + self.scroll_offset.y)
+        return [] if offset is None else self.plan.devices_at(offset.x, offset.y + self.scroll_offset.y)
 
     def on_click(self, event: events.Click) -> None:
         """Select a device, or open the selected one. If two devices share a character, clicks alternate."""
-        devices = self._under(event)
+        devices = self._devices_under(event)
         if not devices or self._scene is None:
             return
         others = [device for device in devices if device != self._scene.selected]
@@ -165,7 +165,7 @@ class MeshGrid(ScrollView, can_focus=True, inherit_bindings=False):
             self.post_message(self.Moved(others[0]))
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        devices = self._under(event)
+        devices = self._devices_under(event)
         self._point_at(devices[0] if devices else None)
 
     def on_leave(self) -> None:

@@ -198,7 +198,7 @@ class Table(ColumnedView[Row], can_focus=True, inherit_bindings=False):
 
     def _ordered(self) -> list[Row]:
         rows = self._query.select(self._rows)
-        return self._order.of(rows, self._key, (*self.sorted_by, self.words), self._at)
+        return self._order.held(rows, self._key, (*self.sorted_by, self.words), self._at)
 
     def _tally(self) -> tuple[int, int]:
         return len(self._shown), len(self._rows)

@@ -62,6 +62,6 @@ def test_memory_outside_its_interval_and_bytes_that_differ_are_said():
     check = plan_check.Check(
         MESHES[0], False, candidate(8, Interval(10, 20)), candidate(9, Interval(30, 30)), None, None, (8, 9)
     )
-    text = "\n".join(plan_check._to_text([check]))
+    text = "\n".join(plan_check._table_lines([check]))
     assert "-1 bytes" in text and "outside" in text and "n/a" in text
     assert "State bytes exact on 0 of 1 meshes, memory inside on 0 of 1." in text

@@ -23,7 +23,7 @@ class Fault:
     rules: ClassVar[tuple[str, ...]] = ()
     subject: ClassVar[Mapping[str, str]] = {}
     # The faults that it consists of, each of which is to be found; none if it is a single one.
-    of: ClassVar[Sequence[type[Fault]]] = ()
+    parts: ClassVar[Sequence[type[Fault]]] = ()
     # Whether it can be seen which of two processes is at fault.
     is_of_one_process: ClassVar[bool] = True
     # Whether the lost time of each step is what the fault costs.

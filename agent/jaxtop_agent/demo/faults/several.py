@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 class TwoAtOnce(Fault):
     name = "two_at_once"
     text = "the last host sleeps for 400 ms before each launch, and keeps an array of 256 KiB of each step"
-    of: ClassVar[Sequence[type[Fault]]] = (SlowProcess, ArrayLeak)
-    rules = tuple(rule for each in of for rule in each.rules)
+    parts: ClassVar[Sequence[type[Fault]]] = (SlowProcess, ArrayLeak)
+    rules = tuple(rule for each in parts for rule in each.rules)
     costs_time = True
 
     def __init__(self, process: int, processes: int, mesh: Any) -> None:
         super().__init__(process, processes, mesh)
-        self.members = [each(process, processes, mesh) for each in self.of]
+        self.members = [each(process, processes, mesh) for each in self.parts]
 
     def begin(self, state: Any) -> Any:
         for each in self.members:

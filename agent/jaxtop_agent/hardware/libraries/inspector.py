@@ -144,7 +144,9 @@ class Inspector:
         if not times:
             return None
         longest = sorted(times.items(), key=lambda each: -sum(each[1]))[:MOST_TIMES]
-        return NcclTimes(now_ms, now_ms - began_ms, skipped, tuple(_time(key, of) for key, of in longest))
+        return NcclTimes(
+            now_ms, now_ms - began_ms, skipped, tuple(_time(key, measured) for key, measured in longest)
+        )
 
     def _lines(self) -> tuple[list[bytes], int]:
         """Return the whole lines since the last reading, at most the last of them, and the bytes left out."""

@@ -37,7 +37,7 @@ class ReadAnswer(NamedTuple):
 def read(answer: RasAnswer, at_ms: int) -> ReadAnswer:
     """Read an answer; raise `RasFailed` if it is malformed."""
     try:
-        return _of_json(answer.raw, at_ms) if answer.is_json else _of_text(answer.raw, at_ms)
+        return _read_json(answer.raw, at_ms) if answer.is_json else _read_text(answer.raw, at_ms)
     except (ValueError, RecursionError) as error:
         raise RasFailed(f"its answer cannot be read: {str(error)[:LONGEST]}") from None
 
@@ -104,33 +104,37 @@ class _Document(Struct):
 _decoder = msgspec.json.Decoder(_Document)
 
 
-def _of_json(raw: bytes, at_ms: int) -> ReadAnswer:
+def _read_json(raw: bytes, at_ms: int) -> ReadAnswer:
     found = _decoder.decode(raw)
-    differing = [each for of in found.communicators for each in _differing(of)]
-    pids = {each.pid for of in found.communicators for each in of.ranks}
-    pids |= {each.pid for of in found.communicators for each in of.missing_ranks}
+    differing = [each for communicator in found.communicators for each in _differing(communicator)]
+    pids = {each.pid for communicator in found.communicators for each in communicator.ranks}
+    pids |= {each.pid for communicator in found.communicators for each in communicator.missing_ranks}
     return ReadAnswer(
         _message(at_ms, found.nccl_version, len(found.communicators), differing), frozenset(pids)
     )
 
 
-def _differing(of: _Communicator) -> Iterator[NcclCommunicator]:
+def _differing(communicator: _Communicator) -> Iterator[NcclCommunicator]:
     """Yield an entry for silent ranks, and one for each operation that ranks launched unequally often."""
     # Ranks that answer, but have left the communicator or not joined it yet, are no outliers.
-    silent = [each for each in of.missing_ranks if each.status.unresponsive or each.status.considered_dead]
-    name = of.hash[:LONGEST]
+    silent = [
+        each for each in communicator.missing_ranks if each.status.unresponsive or each.status.considered_dead
+    ]
+    name = communicator.hash[:LONGEST]
     if silent:
-        yield NcclCommunicator(name, of.size, silent=tuple(map(_rank, silent[:MOST_RANKS])))
-    for operation in sorted({name for each in of.ranks for name in each.collective_counts}):
+        yield NcclCommunicator(name, communicator.size, silent=tuple(map(_rank, silent[:MOST_RANKS])))
+    for operation in sorted({name for each in communicator.ranks for name in each.collective_counts}):
         by_count: dict[int, list[_Rank]] = defaultdict(list)
-        for each in of.ranks:
+        for each in communicator.ranks:
             by_count[each.collective_counts.get(operation, 0)].append(each)
         if len(by_count) > 1:
             groups = [
                 NcclCount(launched, len(ranks), tuple(map(_rank, ranks[:MOST_RANKS])))
                 for launched, ranks in by_count.items()
             ]
-            yield NcclCommunicator(name, of.size, operation[:LONGEST], _bounded(of.size, groups))
+            yield NcclCommunicator(
+                name, communicator.size, operation[:LONGEST], _bounded(communicator.size, groups)
+            )
 
 
 def _rank(each: _Rank | _MissingRank) -> NcclRank:
@@ -205,7 +209,7 @@ class _Section:
         return NcclCommunicator(self.name, self.size, self.operation, _bounded(self.size, self.groups))
 
 
-def _of_text(raw: bytes, at_ms: int) -> ReadAnswer:
+def _read_text(raw: bytes, at_ms: int) -> ReadAnswer:
     text = raw.decode(errors="replace")
     version, job = _VERSION.search(text), _JOB.search(text)
     if version is None:

@@ -61,23 +61,23 @@ class Liveness:
         if found is None or depth > DEEPEST:
             return
         for number in found.order:
-            by = self._schedule.instructions[number]
+            instruction = self._schedule.instructions[number]
             self._pause()
             self.begins.setdefault(number, len(self.order))
             self.order.append(number)
-            if by.opcode in _CALLS:
-                for called in by.called:
+            if instruction.opcode in _CALLS:
+                for called in instruction.called:
                     self._walk(called, depth + 1)
-            if by.opcode not in _PASSES_ON:
-                for operand in by.operands:
+            if instruction.opcode not in _PASSES_ON:
+                for operand in instruction.operands:
                     self._read(operand)
         self._read(found.root)  # returned to the caller, or carried into the next round of a loop
 
     def _read(self, number: int) -> None:
         """Note that all parts of a result are read at this moment."""
         now = len(self.order) - 1
-        by = self._schedule.instructions.get(number)
-        for leaf in () if by is None else _all(by):
+        instruction = self._schedule.instructions.get(number)
+        for leaf in () if instruction is None else _all_leaves(instruction):
             for spot in self._resolve((number, leaf), 0):
                 self.ends[spot] = max(now, self.ends.get(spot, 0))
 
@@ -90,32 +90,34 @@ class Liveness:
             found = frozenset({spot} if spot in self._defined else ())
         else:
             self._resolved[spot] = frozenset()  # a loop may pass a value on to itself
-            found = frozenset().union(*(self._resolve(each, depth + 1) for each in self._from(spot)))
+            found = frozenset().union(
+                *(self._resolve(each, depth + 1) for each in self._forwarded_parts(spot))
+            )
         self._resolved[spot] = found
         return found
 
-    def _from(self, spot: Spot) -> Iterator[Spot]:
+    def _forwarded_parts(self, spot: Spot) -> Iterator[Spot]:
         """Yield the parts of other results that an instruction passes on."""
         number, index = spot
-        by = self._schedule.instructions.get(number)
-        if by is None:
+        instruction = self._schedule.instructions.get(number)
+        if instruction is None:
             return
-        if by.opcode == "tuple" and index:
-            yield by.operands[index[0]], index[1:]
-        elif by.opcode == "get-tuple-element":
-            yield by.operands[0], (by.number, *index)
-        elif by.opcode == "parameter":
-            yield from self._passed(by, index)
-        elif by.opcode in _CALLS:
-            if by.opcode == "while":
-                yield by.operands[0], index
-            for called in by.called:
+        if instruction.opcode == "tuple" and index:
+            yield instruction.operands[index[0]], index[1:]
+        elif instruction.opcode == "get-tuple-element":
+            yield instruction.operands[0], (instruction.number, *index)
+        elif instruction.opcode == "parameter":
+            yield from self._passed_by_caller(instruction, index)
+        elif instruction.opcode in _CALLS:
+            if instruction.opcode == "while":
+                yield instruction.operands[0], index
+            for called in instruction.called:
                 if (computation := self._schedule.computations.get(called)) is not None:
                     yield computation.root, index
-        elif by.opcode in _PASSES_ON and by.operands:
-            yield by.operands[0], index
+        elif instruction.opcode in _PASSES_ON and instruction.operands:
+            yield instruction.operands[0], index
 
-    def _passed(self, parameter: ScheduledInstruction, index: Index) -> Iterator[Spot]:
+    def _passed_by_caller(self, parameter: ScheduledInstruction, index: Index) -> Iterator[Spot]:
         """Yield what the caller passes as a parameter."""
         computation = parameter.id >> 32
         caller = self._callers.get(computation)
@@ -126,7 +128,7 @@ class Liveness:
             yield caller.operands[place], index
 
 
-def _all(by: ScheduledInstruction) -> Iterable[Index]:
+def _all_leaves(instruction: ScheduledInstruction) -> Iterable[Index]:
     """Return the places of all buffers of a result: its arrays, and the tables of its tuples."""
-    leaves = list(by.shape.leaves())
+    leaves = list(instruction.shape.leaves())
     return dict.fromkeys(leaf[:length] for leaf in leaves for length in range(len(leaf) + 1))

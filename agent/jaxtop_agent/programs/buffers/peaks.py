@@ -92,7 +92,7 @@ def _read(source: PeakSource, blank: wire.Peak, pause: Callable[[], None]) -> wi
     peak = assignment.peak(allocations, found, pause)
     buffers = [_buffer(each, found, frames) for each in peak.held]
     sizes = {kind: sum(each.bytes for each in allocations if each.kind == kind) for kind in assignment.KINDS}
-    at = _at(found, None if peak.at is None else (peak.at, ()))
+    at = _definition_of(found, None if peak.at is None else (peak.at, ()))
     return wire.Peak(
         blank.at_ms,
         blank.program,
@@ -112,27 +112,27 @@ def _read(source: PeakSource, blank: wire.Peak, pause: Callable[[], None]) -> wi
 
 
 def _buffer(held: assignment.Held, found: ModuleSchedule | None, frames: Frames) -> wire.Buffer:
-    by = _at(found, held.spot)
-    if by is None or held.spot is None:
+    instruction = _definition_of(found, held.spot)
+    if instruction is None or held.spot is None:
         return wire.Buffer(held.kind, held.bytes)
-    shape = by.shape
+    shape = instruction.shape
     for number in held.spot[1]:
         shape = shape.parts[number] if shape.parts is not None and number < len(shape.parts) else shape
     return wire.Buffer(
         held.kind,
         held.bytes,
-        shorten(by.name, LONGEST_NAME),
-        by.opcode,
+        shorten(instruction.name, LONGEST_NAME),
+        instruction.opcode,
         shape.words,
-        _line(by, frames),
-        shorten(legible(by.name_stack), LONGEST_NAME),
+        _line(instruction, frames),
+        shorten(legible(instruction.name_stack), LONGEST_NAME),
     )
 
 
-def _at(found: ModuleSchedule | None, spot: Spot | None) -> schedule.ScheduledInstruction | None:
+def _definition_of(found: ModuleSchedule | None, spot: Spot | None) -> schedule.ScheduledInstruction | None:
     return None if found is None or spot is None else found.instructions.get(spot[0])
 
 
-def _line(by: schedule.ScheduledInstruction, frames: Frames) -> str:
+def _line(instruction: schedule.ScheduledInstruction, frames: Frames) -> str:
     # Older versions write both, and list no frames.
-    return frames.line(_Metadata(by.place, by.frame if by.place is None else None))
+    return frames.line(_Metadata(instruction.place, instruction.frame if instruction.place is None else None))

@@ -93,8 +93,8 @@ def read(raw: bytes, pause: Callable[[], None] = lambda: None) -> ModuleSchedule
             continue
         found.computations[own] = Computation(computation.number(_ROOT) or 0, order.numbers(1))
         for each in computation.messages(_INSTRUCTIONS):
-            by = _instruction(each)
-            found.instructions[by.id] = by
+            instruction = _instruction(each)
+            found.instructions[instruction.id] = instruction
             if len(found.instructions) > MOST_INSTRUCTIONS:
                 raise TooMany
             pause()

@@ -73,9 +73,9 @@ class Compiled:
         """Return the state after one more compilation; `of_jax` is None if the owner is unknown."""
         ended, eager = self.ended, self.eager
         if of_jax:
-            eager = _with(eager, at_ms, place)
+            eager = _with_ended(eager, at_ms, place)
         else:
-            ended = _with(ended, at_ms, place)
+            ended = _with_ended(ended, at_ms, place)
         is_the_scripts = self.is_the_scripts or of_jax is False
         return Compiled(
             self.function, self.count + 1, took_ms, ended, eager, is_the_scripts, initializes, last
@@ -113,7 +113,9 @@ class Compiled:
         return f"{self.function} was compiled {_count(lately)} times in {seconds} s: {why}"
 
 
-def _with(ended: tuple[EndedCompilations, ...], at_ms: int, place: str) -> tuple[EndedCompilations, ...]:
+def _with_ended(
+    ended: tuple[EndedCompilations, ...], at_ms: int, place: str
+) -> tuple[EndedCompilations, ...]:
     second = at_ms // 1000
     for i in range(len(ended) - 1, -1, -1):
         if ended[i].at_ms // 1000 != second:

@@ -113,7 +113,7 @@ def _leaf(name: str, value: Any, kind: type) -> Static:
         text = f"function {value.__qualname__}"
     elif kind is MethodType:
         text, identity = f"method {value.__func__.__qualname__}", id(value.__self__)
-    elif (written := _of_jax(value, kind)) is not None:
+    elif (written := _jax_text(value, kind)) is not None:
         text, identity = written, 0
     return Static(name, shorten(legible(text), LONGEST), identity, digest)
 
@@ -130,7 +130,7 @@ def _is_shown(text: str) -> bool:
     return len(text) <= LONGEST_SHOWN and bool(_SHOWN.fullmatch(text)) and not looks_secret(text)
 
 
-def _of_jax(value: Any, kind: type) -> str | None:
+def _jax_text(value: Any, kind: type) -> str | None:
     """Return the text of a scalar, dtype, device, mesh or sharding; None for all other objects.
 
     The text of an array waits for its device. That of other objects may call the script's `__repr__`.

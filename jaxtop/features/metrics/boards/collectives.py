@@ -19,20 +19,20 @@ from jaxtop.model import Unit
 _PROGRAM = BoardVariable("program", "Program", f"label_values({series('program_flops')}, program)")
 
 
-def _of_program(metric: str, *matchers: str) -> str:
+def _program_series(metric: str, *matchers: str) -> str:
     return series(metric, 'program=~"$program"', *matchers)
 
 
-def _of_each(
+def _collective_panel(
     title: str, unit: str, metric: str, *matchers: str, worst: str = "max", needs: str = WINDOWS
 ) -> Panel:
-    query = f"{worst} by (run, program, op, axes) ({_of_program(metric, *matchers)})"
+    query = f"{worst} by (run, program, op, axes) ({_program_series(metric, *matchers)})"
     return panel(title, unit, (query, "{{run}} {{program}} {{op}} {{axes}}"), needs=needs)
 
 
 def _most(metric: str, *matchers: str, of_what: str = "") -> tuple[str, str]:
     """Return a query with one value for each program, and its legend."""
-    query = f"max by (run, program) ({_of_program(metric, *matchers)})"
+    query = f"max by (run, program) ({_program_series(metric, *matchers)})"
     return query, f"{{{{run}}}} {{{{program}}}} {of_what}".rstrip()
 
 
@@ -44,13 +44,13 @@ COLLECTIVES = Dashboard(
         "Who is late": (
             table(
                 "Stragglers",
-                _of_program("collective_straggler_ratio"),
+                _program_series("collective_straggler_ratio"),
                 unit=Unit.SHARE,
                 help="Which process or device comes last, and in which share of the measured instances.",
                 needs="a process or device that is late",
                 width=24,
             ),
-            _of_each("Longest wait in a group", Unit.SECONDS, "collective_wait_seconds"),
+            _collective_panel("Longest wait in a group", Unit.SECONDS, "collective_wait_seconds"),
             panel(
                 "Devices that wait longest",
                 Unit.SECONDS,
@@ -60,15 +60,17 @@ COLLECTIVES = Dashboard(
                 ),
                 needs=WINDOWS,
             ),
-            _of_each("Instances that were measured", COUNT, "collective_samples"),
+            _collective_panel("Instances that were measured", COUNT, "collective_samples"),
         ),
         "What they cost": (
-            _of_each("Duration, median", Unit.SECONDS, "collective_seconds", 'quantile="0.5"'),
-            _of_each("Duration, 99 %", Unit.SECONDS, "collective_seconds", 'quantile="0.99"'),
-            _of_each("Transfer", Unit.SECONDS, "collective_transfer_seconds"),
-            _of_each("Bus bandwidth", Unit.BYTES_PER_SECOND, "collective_bus_bytes_per_second", worst="min"),
-            _of_each("Bytes", Unit.BYTES, "collective_bytes", needs=""),
-            _of_each("How often", PER_SECOND, "collective_rate", needs=""),
+            _collective_panel("Duration, median", Unit.SECONDS, "collective_seconds", 'quantile="0.5"'),
+            _collective_panel("Duration, 99 %", Unit.SECONDS, "collective_seconds", 'quantile="0.99"'),
+            _collective_panel("Transfer", Unit.SECONDS, "collective_transfer_seconds"),
+            _collective_panel(
+                "Bus bandwidth", Unit.BYTES_PER_SECOND, "collective_bus_bytes_per_second", worst="min"
+            ),
+            _collective_panel("Bytes", Unit.BYTES, "collective_bytes", needs=""),
+            _collective_panel("How often", PER_SECOND, "collective_rate", needs=""),
         ),
         "Programs": (
             panel(

@@ -12,11 +12,11 @@ from jaxtop.features.metrics.boards.panels import (
     WINDOWS,
     BoardVariable,
     Dashboard,
+    device_series,
+    figure_panels,
     grouped,
-    of_device,
-    of_figures,
-    of_process,
     panel,
+    process_series,
     table,
 )
 from jaxtop.model import Scope, Unit
@@ -31,7 +31,7 @@ _BY = BoardVariable(
         ("run", "run"),
     ),
 )
-_DEVICE = BoardVariable("device", "Device", f"label_values({of_process('device')}, device)")
+_DEVICE = BoardVariable("device", "Device", f"label_values({process_series('device')}, device)")
 _LEGEND = "{{run}} {{process_index}} {{hostname}} {{device}}"
 
 DEVICES = Dashboard(
@@ -43,24 +43,24 @@ DEVICES = Dashboard(
             panel(
                 "Memory by what takes it",
                 Unit.BYTES,
-                (f"sum by (run, part) ({of_device('device_memory_part_bytes')})", "{{run}} {{part}}"),
+                (f"sum by (run, part) ({device_series('device_memory_part_bytes')})", "{{run}} {{part}}"),
                 kind=STACK,
                 width=12,
             ),
-            table("Devices", of_device("device")),
+            table("Devices", device_series("device")),
         ),
         "Figures": (
-            *of_figures(figures_of(Scope.DEVICE), of_device, _LEGEND),
+            *figure_panels(figures_of(Scope.DEVICE), device_series, _LEGEND),
             panel(
                 "Wait in the collectives of a launch",
                 Unit.SECONDS,
-                grouped(of_device("device_wait_seconds"), _LEGEND),
+                grouped(device_series("device_wait_seconds"), _LEGEND),
                 needs=WINDOWS,
             ),
             panel(
                 "Slower than they could be",
                 COUNT,
-                (f"sum by (run, reason) ({of_device('device_slowed')})", "{{run}} {{reason}}"),
+                (f"sum by (run, reason) ({device_series('device_slowed')})", "{{run}} {{reason}}"),
                 needs=DRIVER,
             ),
         ),

@@ -12,10 +12,10 @@ from jaxtop.features.metrics.boards.panels import (
     STATES,
     BoardVariable,
     Dashboard,
+    figure_panels,
     grouped,
-    of_figures,
-    of_process,
     panel,
+    process_series,
     table,
 )
 from jaxtop.model import Scope, Unit
@@ -37,24 +37,24 @@ HOSTS = Dashboard(
             panel(
                 "States",
                 COUNT,
-                (f"{of_process('host_state')} == 1", f"{_LEGEND} {{{{jaxtop_host_state}}}}"),
+                (f"{process_series('host_state')} == 1", f"{_LEGEND} {{{{jaxtop_host_state}}}}"),
                 kind=STATES,
                 help="The state of each process over time.",
                 width=12,
             ),
-            table("Processes", of_process("host")),
+            table("Processes", process_series("host")),
         ),
         "Steps": (
-            panel("Steps so far", COUNT, grouped(of_process("steps"), _LEGEND)),
-            *of_figures(figures_of(Scope.STEP), of_process, _LEGEND),
+            panel("Steps so far", COUNT, grouped(process_series("steps"), _LEGEND)),
+            *figure_panels(figures_of(Scope.STEP), process_series, _LEGEND),
         ),
         "Processes and machines": (
-            *of_figures(figures_of(Scope.HOST), of_process, _LEGEND),
+            *figure_panels(figures_of(Scope.HOST), process_series, _LEGEND),
             panel(
                 "Busiest threads, in cores",
                 Unit.SHARE,
                 (
-                    f"topk(10, max by (run, process_index, thread) ({of_process('thread_cpu_ratio')}))",
+                    f"topk(10, max by (run, process_index, thread) ({process_series('thread_cpu_ratio')}))",
                     "{{run}} {{process_index}} {{thread}}",
                 ),
             ),
@@ -62,16 +62,21 @@ HOSTS = Dashboard(
                 "Launches a second",
                 PER_SECOND,
                 (
-                    f"topk(10, sum by (run, function) (rate({of_process('launches')}[$__rate_interval])))",
+                    (
+                        "topk(10, sum by (run, function) "
+                        f"(rate({process_series('launches')}[$__rate_interval])))"
+                    ),
                     "{{run}} {{function}}",
                 ),
             ),
-            panel("CPU of the agent, in cores", Unit.SHARE, grouped(of_process("agent_cpu_ratio"), _LEGEND)),
+            panel(
+                "CPU of the agent, in cores", Unit.SHARE, grouped(process_series("agent_cpu_ratio"), _LEGEND)
+            ),
             panel(
                 "What the time was spent on",
                 Unit.SHARE,
                 (
-                    f"avg by (run, kind) (rate({of_process('spent_seconds')}[$__rate_interval]))",
+                    f"avg by (run, kind) (rate({process_series('spent_seconds')}[$__rate_interval]))",
                     "{{run}} {{kind}}",
                 ),
                 kind=STACK,

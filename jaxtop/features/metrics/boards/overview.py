@@ -14,8 +14,8 @@ from jaxtop.features.metrics.boards.panels import (
     WINDOWS,
     WRONG,
     Dashboard,
-    by_run,
     panel,
+    run_query,
     series,
     stat,
     table,
@@ -26,7 +26,7 @@ _STATE = "jaxtop_host_state"
 _LIVE = series("host_state", f'{_STATE}="live"')
 
 
-def _of_findings(severity: str) -> str:
+def _findings_query(severity: str) -> str:
     found = series("findings", f'severity="{severity}"')
     return f"sum({found}) or vector(0)"
 
@@ -41,8 +41,8 @@ OVERVIEW = Dashboard(
             stat("Live processes", f"sum({_LIVE})"),
             stat("Other processes", f"sum({series('host_state')}) - sum({_LIVE})"),
             stat("Devices", f"count({series('device')})"),
-            stat("Critical findings", _of_findings("critical")),
-            stat("Warnings", _of_findings("warning")),
+            stat("Critical findings", _findings_query("critical")),
+            stat("Warnings", _findings_query("warning")),
             table(
                 "Findings",
                 f"1000 * {series('findings_since_seconds')}",
@@ -53,12 +53,12 @@ OVERVIEW = Dashboard(
             table("Runs", series("run")),
         ),
         "Progress": (
-            panel("Steps a second", PER_SECOND, by_run("avg", "step_rate")),
+            panel("Steps a second", PER_SECOND, run_query("avg", "step_rate")),
             panel(
                 "Step time",
                 Unit.SECONDS,
-                by_run("max", "step_p50_seconds", "median"),
-                by_run("max", "step_p99_seconds", "99 %"),
+                run_query("max", "step_p50_seconds", "median"),
+                run_query("max", "step_p99_seconds", "99 %"),
             ),
             panel(
                 "What the script reports",
@@ -66,31 +66,31 @@ OVERVIEW = Dashboard(
                 (f"avg by (run, metric) ({series('step_metric')})", "{{run}} {{metric}}"),
                 needs="a script that calls `agent.step`",
             ),
-            panel("Tokens a second", COUNT, by_run("sum", "tokens_per_second"), needs=TOKENS),
+            panel("Tokens a second", COUNT, run_query("sum", "tokens_per_second"), needs=TOKENS),
             panel(
                 "Operations a second, of the peak",
                 Unit.SHARE,
-                by_run("avg", "step_utilization_ratio"),
+                run_query("avg", "step_utilization_ratio"),
                 needs=PEAK,
             ),
-            panel("Idle", Unit.SHARE, by_run("avg", "step_idle_ratio"), needs=WINDOWS),
+            panel("Idle", Unit.SHARE, run_query("avg", "step_idle_ratio"), needs=WINDOWS),
             panel(
                 "Goodput",
                 Unit.SHARE,
-                by_run("max", "goodput_ratio"),
+                run_query("max", "goodput_ratio"),
                 help="The share of the device time of the run, since it started, that went to steps.",
             ),
         ),
         "Devices": (
-            panel("Memory of the fullest device", Unit.BYTES, by_run("max", "device_memory_used_bytes")),
+            panel("Memory of the fullest device", Unit.BYTES, run_query("max", "device_memory_used_bytes")),
             panel(
                 "Utilisation",
                 Unit.SHARE,
-                by_run("avg", "device_utilization_ratio", "mean"),
-                by_run("min", "device_utilization_ratio", "least"),
+                run_query("avg", "device_utilization_ratio", "mean"),
+                run_query("min", "device_utilization_ratio", "least"),
                 needs=DRIVER,
             ),
-            panel("Power", Unit.WATTS, by_run("sum", "device_power_watts"), needs=DRIVER),
+            panel("Power", Unit.WATTS, run_query("sum", "device_power_watts"), needs=DRIVER),
         ),
         "Over time": (
             panel(

@@ -64,11 +64,11 @@ def series(metric: str, *matchers: str) -> str:
     return f"{sample_name(metric)}{{{matching}}}"
 
 
-def of_process(metric: str) -> str:
+def process_series(metric: str) -> str:
     return series(metric, 'process_index=~"$process"')
 
 
-def of_device(metric: str) -> str:
+def device_series(metric: str) -> str:
     return series(metric, 'process_index=~"$process"', 'device=~"$device"')
 
 
@@ -96,17 +96,19 @@ def grouped(metric: str, legend: str) -> tuple[str, str]:
     return f"$as by ($by) ({metric})", legend
 
 
-def by_run(how: str, metric: str, of_what: str = "") -> tuple[str, str]:
+def run_query(how: str, metric: str, of_what: str = "") -> tuple[str, str]:
     """Return a query with one value for each run, and its legend; `how` says how a run adds them up."""
     return f"{how} by (run) ({series(metric)})", f"{{{{run}}}} {of_what}".rstrip()
 
 
-def of_figures(figures: Iterable[Figure], matching: Callable[[str], str], legend: str) -> tuple[Panel, ...]:
+def figure_panels(
+    figures: Iterable[Figure], matching: Callable[[str], str], legend: str
+) -> tuple[Panel, ...]:
     """Return a panel for each figure that has a metric: a new figure has one by itself."""
-    return tuple(_of_figure(each, matching(each.metric), legend) for each in figures if each.metric)
+    return tuple(_figure_panel(each, matching(each.metric), legend) for each in figures if each.metric)
 
 
-def _of_figure(each: Figure, metric: str, legend: str) -> Panel:
+def _figure_panel(each: Figure, metric: str, legend: str) -> Panel:
     title, unit = each.title[0].upper() + each.title[1:], str(each.unit)
     if each.is_counter:
         metric, title = f"rate({metric}[$__rate_interval])", f"{title} a second"

@@ -74,7 +74,7 @@ class Logs:
             finding = alert.finding
             at = alert.at if alert.event == ENDS else finding.since
             where = _where(cluster, finding.subject.agent) or {"run": finding.run}
-            yield _News(at, finding.severity.value, _FINDING, alert.title, where, _of_alert(alert))
+            yield _News(at, finding.severity.value, _FINDING, alert.title, where, _alert_attributes(alert))
 
 
 def _where(cluster: Cluster, agent: str) -> Values:
@@ -84,7 +84,7 @@ def _where(cluster: Cluster, agent: str) -> Values:
     return {"run": run_of(host), "process_index": host.process_index, "hostname": host.hostname}
 
 
-def _of_alert(alert: Alert) -> Values:
+def _alert_attributes(alert: Alert) -> Values:
     """Return a finding as flat attributes: `finding.rule`, `finding.cost.share_of_step` and so on."""
     flat: Values = {"finding.event": alert.event, "run_name": alert.run_name}
     for name, value in as_value(alert.finding, alert.at).items():

@@ -46,8 +46,8 @@ def metric_messages(cluster: Cluster, now: float, detail: str, resources: Resour
     batch: list[ResourceMetrics] = []
     size = 0
     for resource, points in _by_resource(cluster, now, detail, resources):
-        its = [_metric(name, of_metric) for name, of_metric in points.items()]
-        batch.append(ResourceMetrics(resource, [ScopeMetrics(SCOPE, its, "")], ""))
+        sent = [_metric(name, of_metric) for name, of_metric in points.items()]
+        batch.append(ResourceMetrics(resource, [ScopeMetrics(SCOPE, sent, "")], ""))
         size += sum(map(len, points.values()))
         if size >= MOST_POINTS:
             yield MetricsData(batch)

@@ -52,7 +52,7 @@ class Resources:
                 host = view.host
                 place = _place(labels_of(run.id, host))
                 started = 0 if host.hello is None else host.hello.started_ms * 1_000_000
-                self._of[place] = self._resource({**of_run, **_of_process(host)}), started
+                self._of[place] = self._resource({**of_run, **_process_attributes(host)}), started
         self._before = {}
 
     def of(self, where: Mapping[str, object]) -> tuple[Resource, int]:
@@ -61,9 +61,9 @@ class Resources:
         return self._of.get(place) or self._of.get(_Place(place.run)) or (self.base, 0)
 
     def _resource(self, values: Mapping[str, object]) -> Resource:
-        its = attributes(values)
-        key = tuple(its.items())
-        self.made[key] = self._before.get(key) or self.base.merge(Resource(its))
+        converted = attributes(values)
+        key = tuple(converted.items())
+        self.made[key] = self._before.get(key) or self.base.merge(Resource(converted))
         return self.made[key]
 
 
@@ -71,7 +71,7 @@ def _place(where: Mapping[str, object]) -> _Place:
     return _Place(*(where.get(name) for name in _Place._fields))
 
 
-def _of_process(host: Host) -> dict[str, object]:
+def _process_attributes(host: Host) -> dict[str, object]:
     hello = host.hello
     found: dict[str, object] = {
         "service.instance.id": host.agent,

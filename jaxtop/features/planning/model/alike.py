@@ -58,9 +58,9 @@ class RunArrays:
         Raises:
             CannotPlan: A rule matches no array, or names an axis that the mesh lacks.
         """
-        return self._by_rules(axes, rules).today
+        return self._ruled_by(axes, rules).today
 
-    def _by_rules(self, axes: Axes, rules: tuple[ShardingRule, ...]) -> _Ruled:
+    def _ruled_by(self, axes: Axes, rules: tuple[ShardingRule, ...]) -> _Ruled:
         tests = tests_of(self.today, axes, rules)
         if rules not in self._ruled:
             self._ruled[rules] = _split(self.today, self._uses, self._kinds, rules, tests)
@@ -72,7 +72,7 @@ class RunArrays:
         Raises:
             CannotPlan: A rule matches no array, or names an axis that the mesh lacks.
         """
-        ruled = self._by_rules(axes, rules)
+        ruled = self._ruled_by(axes, rules)
         before, sizes = dict(self.today.axes), dict(axes)
         placed = []
         found: list[PlacedArray | None] = [None] * len(self.today.tensors)
@@ -128,7 +128,7 @@ def _kind(tensors: Sequence[Tensor], members: Sequence[int]) -> ArrayKind:
     return ArrayKind(first, every, tuple(members))
 
 
-def _of_kinds(explained: Explained | None, kinds: Sequence[ArrayKind]) -> Explained | None:
+def _members_among(explained: Explained | None, kinds: Sequence[ArrayKind]) -> Explained | None:
     if explained is None:
         return None
     taken = frozenset(i for i, kind in enumerate(kinds) if kind.members[0] in explained.members)
@@ -158,7 +158,7 @@ def _split(
     split = tuple(kind for kind, _ in found)
     return _Ruled(
         replace(today, tensors=tuple(kind.every for kind in split)),
-        Uses(*(_of_kinds(each, split) for each in uses)),
+        Uses(*(_members_among(each, split) for each in uses)),
         split,
         tuple(meant for _, meant in found),
     )

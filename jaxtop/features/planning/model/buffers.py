@@ -86,14 +86,14 @@ class _Reader:
         return self._found[text]
 
     def _add_batch(self, shape: Sequence[int], parts: Parts) -> None:
-        for length, by in zip(local_shape(tuple(shape), parts, self._old), parts, strict=False):
-            if by:
-                self._rows[length].add(by)
-                self._lengths[length].add(by)
+        for length, dividing in zip(local_shape(tuple(shape), parts, self._old), parts, strict=False):
+            if dividing:
+                self._rows[length].add(dividing)
+                self._lengths[length].add(dividing)
 
     def _add(self, shape: tuple[int, ...], before: Parts, after: Parts) -> None:
-        old_axes = {axis for by in before for axis in by}
-        new_axes = {axis for by in after for axis in by} - old_axes
+        old_axes = {axis for dividing in before for axis in dividing}
+        new_axes = {axis for dividing in after for axis in dividing} - old_axes
         if len(old_axes | new_axes) > MOST_AXES:
             return
         for left in _subsets(old_axes):
@@ -103,8 +103,8 @@ class _Reader:
                 there = local_shape(shape, _only(after, left | added), self._new)
                 self._relate(local, there)
                 self._relate(local[1:], there[1:])  # one layer of several
-            for length, by in zip(local, [*here, *((),) * len(local)], strict=False):
-                self._lengths[length].add(tuple(by))
+            for length, dividing in zip(local, [*here, *((),) * len(local)], strict=False):
+                self._lengths[length].add(tuple(dividing))
 
     def _relate(self, local: tuple[int, ...], there: tuple[int, ...]) -> None:
         elements: int = prod(local)
@@ -121,12 +121,13 @@ class _Reader:
         if not any(options) or prod(len(each) or 1 for each in options) > MOST_READINGS:
             return None
         readings = [
-            [axis for by in chosen for axis in by] for chosen in product(*(each or {()} for each in options))
+            [axis for dividing in chosen for axis in dividing]
+            for chosen in product(*(each or {()} for each in options))
         ]
         possible = {frozenset(reading) for reading in readings if len(set(reading)) == len(reading)}
         # Results of layers have a dimension of rows: a reading with one is the more likely.
         rows = set[tuple[str, ...]]().union(*self._rows.values())
-        of_rows = {used for used in possible if any(used.issuperset(by) for by in rows)}
+        of_rows = {used for used in possible if any(used.issuperset(dividing) for dividing in rows)}
         return {
             prod(self._old.get(axis, 1) / self._new.get(axis, 1) for axis in used)
             for used in of_rows or possible
@@ -137,7 +138,12 @@ class _Reader:
         if length in self._lengths:
             return self._lengths[length]
         # Rows and another dimension in one, such as sequences and their tokens.
-        return {by for rows, of in self._rows.items() if rows > 1 and length % rows == 0 for by in of}
+        return {
+            dividing
+            for rows, known in self._rows.items()
+            if rows > 1 and length % rows == 0
+            for dividing in known
+        }
 
 
 def _subsets(axes: set[str]) -> Iterator[set[str]]:
@@ -146,4 +152,4 @@ def _subsets(axes: set[str]) -> Iterator[set[str]]:
 
 
 def _only(parts: Parts, axes: set[str]) -> Parts:
-    return tuple(tuple(axis for axis in by if axis in axes) for by in parts)
+    return tuple(tuple(axis for axis in dividing if axis in axes) for dividing in parts)

@@ -90,8 +90,8 @@ def _exchanges(inventory: wire.Inventory, axes: Axes) -> tuple[Exchange, ...]:
     )
 
 
-def _axes(inventory: wire.Inventory, of: wire.Collective, mesh: MeshView) -> tuple[str, ...] | None:
-    if of.groups is None:
+def _axes(inventory: wire.Inventory, collective: wire.Collective, mesh: MeshView) -> tuple[str, ...] | None:
+    if collective.groups is None:
         return None
-    found = axes_of(mesh, expand(inventory.groups[of.groups]))
+    found = axes_of(mesh, expand(inventory.groups[collective.groups]))
     return None if found is None else found.names

@@ -101,7 +101,7 @@ def _found(today: Today) -> Iterable[_GatheredArrays]:
         for shape in map(sizes_of, shapes_of(exchange.shape)):
             if exchange.axes not in whole:
                 whole[exchange.axes] = _whole(today, exchange.axes)
-            alike = found.get((exchange.axes, shape)) or _of_shape(whole, exchange.axes, shape)
+            alike = found.get((exchange.axes, shape)) or _arrays_of_shape(whole, exchange.axes, shape)
             if alike is not None:
                 found[exchange.axes, shape] = alike
                 matched.append((alike, prod(shape)))
@@ -131,7 +131,7 @@ def _whole(today: Today, axes: tuple[str, ...]) -> _Whole:
     return found
 
 
-def _of_shape(
+def _arrays_of_shape(
     whole: Mapping[tuple[str, ...], _Whole], axes: tuple[str, ...], shape: Shape
 ) -> _GatheredArrays | None:
     """Return the arrays that have this shape once they are gathered over these axes, or layers of it.

@@ -138,19 +138,21 @@ def _predicted(today: Today, axes: Axes, placed: Sequence[PlacedArray], uses: Us
     ]
 
 
-def _rescaled(figure: str, today: Today, axes: Axes, placed: Sequence[PlacedArray], of: Explained) -> _Part:
+def _rescaled(
+    figure: str, today: Today, axes: Axes, placed: Sequence[PlacedArray], explained: Explained
+) -> _Part:
     """Return bytes of today of which most are those of arrays, on a candidate."""
-    held = sum(placed[i].bytes_per_device * placed[i].tensor.count for i in of.members)
-    is_scaled = of.rest > TABLE_BYTES * (1 + sum(placed[i].tensor.count for i in of.members))
-    low, high = scaled(today, axes, placed, of.rest) if is_scaled else (of.rest, of.rest)
-    names = of.variables
+    held = sum(placed[i].bytes_per_device * placed[i].tensor.count for i in explained.members)
+    is_scaled = explained.rest > TABLE_BYTES * (1 + sum(placed[i].tensor.count for i in explained.members))
+    low, high = scaled(today, axes, placed, explained.rest) if is_scaled else (explained.rest, explained.rest)
+    names = explained.variables
     source = (
         f"the arrays of {', '.join(names[:4])}{' and others' * (len(names) > 4)}"
         if names
         else "no named array"
     )
     if is_scaled:
-        source += f"; {in_bytes(of.rest)} of today have no name and are scaled"
+        source += f"; {in_bytes(explained.rest)} of today have no name and are scaled"
     if figure == "results":
         source += "; results that reuse arguments are left out"
     return _Part(figure, max(0, held + low), max(0, held + high), source)
@@ -234,11 +236,11 @@ def _closest(units: tuple[tuple[int, bool], ...], size: int) -> frozenset[int]:
     best: tuple[int, int, int] | None = None
     chosen: list[int] = []
     for choice in range(1 << len(tried)):
-        of = [number for i, number in enumerate(tried) if choice >> i & 1]
-        total = sum(units[number][0] for number in of)
-        rank = -abs(size - total), sum(units[number][0] for number in of if units[number][1]), -choice
+        numbers = [number for i, number in enumerate(tried) if choice >> i & 1]
+        total = sum(units[number][0] for number in numbers)
+        rank = -abs(size - total), sum(units[number][0] for number in numbers if units[number][1]), -choice
         if best is None or rank > best:
-            best, chosen = rank, of
+            best, chosen = rank, numbers
     rest = size - sum(units[number][0] for number in chosen)
     for number in small:
         if 0 < units[number][0] <= rest:

@@ -59,8 +59,8 @@ def moves(today: Today, predict: Predict, limit: int | None) -> tuple[Move, ...]
 def _is_worth(move: Move, now: Candidate, limit: int | None) -> bool:
     """Return whether a move saves enough of the memory or of the step, and more than it costs of a step."""
     is_enough = (move.saves_bytes or 0) >= max(LEAST_BYTES, LEAST_OF_LIMIT * (limit or 0))
-    gain = max(_of_memory(move, now) * is_enough, _of_step(move, now))
-    cost = -_of_step(move, now)
+    gain = max(_share_of_memory(move, now) * is_enough, _share_of_step(move, now))
+    cost = -_share_of_step(move, now)
     return gain >= LEAST_SHARE and (now.fits is False or cost <= min(MOST_COST, gain))
 
 
@@ -71,15 +71,15 @@ def _still_fits(move: Move, now: Candidate, limit: int | None) -> bool:
 
 def _share(move: Move, now: Candidate) -> float:
     """Return the larger of the shares that a move saves of the memory and of the step."""
-    return max(_of_memory(move, now), _of_step(move, now))
+    return max(_share_of_memory(move, now), _share_of_step(move, now))
 
 
-def _of_memory(move: Move, now: Candidate) -> float:
+def _share_of_memory(move: Move, now: Candidate) -> float:
     held = _held(now)
     return (move.saves_bytes or 0) / held if held else 0.0
 
 
-def _of_step(move: Move, now: Candidate) -> float:
+def _share_of_step(move: Move, now: Candidate) -> float:
     return (move.saves_ms or 0.0) / now.step_ms.middle if now.step_ms and now.step_ms.middle else 0.0
 
 
@@ -103,15 +103,15 @@ def _divided(base: _Base) -> Iterator[Move]:
         ((OPTIMIZER,), "the optimizer state"),
         ((OPTIMIZER, PARAMETERS), "parameters and optimizer state"),
     ):
-        if not all(_on_mesh(base.today, role) for role in roles):
+        if not all(_sharded_tensors(base.today, role) for role in roles):
             continue
-        axes = _free_axes(base.today, _on_mesh(base.today, *roles))
+        axes = _free_axes(base.today, _sharded_tensors(base.today, *roles))
         found = [move for axis in axes if (move := _divided_by(base, axis, what, roles))]
         if found:
             yield max(found, key=lambda move: (move.saves_bytes or 0, move.saves_ms or 0.0))
 
 
-def _on_mesh(today: Today, *roles: str) -> list[Tensor]:
+def _sharded_tensors(today: Today, *roles: str) -> list[Tensor]:
     return [each for each in today.tensors if each.role in roles and each.name and each.parts is not None]
 
 
@@ -215,7 +215,7 @@ def _donated(today: Today) -> Iterator[Move]:
     program = today.program
     if program is None or program.alias_bytes is None or not program.output_bytes:
         return
-    state = sum(each.bytes_per_device * each.count for each in _on_mesh(today, OPTIMIZER, PARAMETERS))
+    state = sum(each.bytes_per_device * each.count for each in _sharded_tensors(today, OPTIMIZER, PARAMETERS))
     twice = min(state, program.output_bytes) - program.alias_bytes
     if twice > 0 and (program.argument_bytes or 0) >= 0.9 * state:
         function = function_of(program.name)

@@ -30,7 +30,7 @@ class Layers(NamedTuple):
 
     number: int
 
-    def of(self, tensor: Tensor) -> int:
+    def layers_in(self, tensor: Tensor) -> int:
         """Return the layers in an array; 0 if it is one array for itself."""
         return self.number if len(tensor.shape) > 2 and tensor.shape[0] == self.number else 0
 

@@ -183,8 +183,10 @@ def _divisible(tensor: Tensor, parts: Parts, sizes: Mapping[str, int], notes: li
         here = tuple([axis for axis in axes if axis in sizes])
         pieces = prod([sizes[axis] for axis in here])
         if tensor.groups == 1 and i < len(tensor.shape) and tensor.shape[i] % pieces:
-            by = " × ".join(f"{axis}={sizes[axis]}" for axis in here)
-            notes.append(f"dimension {i} of {tensor.shape[i]} is not divisible by {by}: it is replicated")
+            divisor = " × ".join(f"{axis}={sizes[axis]}" for axis in here)
+            notes.append(
+                f"dimension {i} of {tensor.shape[i]} is not divisible by {divisor}: it is replicated"
+            )
             here = ()
         found.append(here)
     return tuple(found)
@@ -204,11 +206,11 @@ def _bytes(
 ) -> int:
     """Return the bytes of an array on a device."""
     if tensor.groups > 1:
-        by = prod(sizes.get(axis, 1) for axes in parts for axis in axes)
+        pieces = prod(sizes.get(axis, 1) for axes in parts for axis in axes)
         was = prod(before.get(axis, 1) for axes in tensor.parts or () for axis in axes)
-        if by != was:
+        if pieces != was:
             notes.append(f"stands for {tensor.groups} kinds of small arrays: scaled as if all were divisible")
-        return -(-tensor.bytes_per_device * was // by)
+        return -(-tensor.bytes_per_device * was // pieces)
     elements = prod(local_shape(tensor.shape, parts, sizes))
     if tensor.parts is None:
         was, held = prod(tensor.shape), tensor.bytes_global

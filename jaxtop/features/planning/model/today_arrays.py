@@ -42,7 +42,7 @@ def tensors_on(
         for key, each in zip(made, found, strict=True)
         if any(axis in unused for axis in axes_in(each.parts))
     }
-    before = _before(members, mesh)
+    before = _known_shardings(members, mesh)
     shown = [_shown(each, before, unused) for each in found]
     return tuple(
         replace(each, parts=parts, hidden=() if parts is None or key in named else unused)
@@ -52,7 +52,7 @@ def tensors_on(
     )
 
 
-def _before(members: Iterable[Host], mesh: MeshView) -> dict[tuple[object, ...], set[Parts]]:
+def _known_shardings(members: Iterable[Host], mesh: MeshView) -> dict[tuple[object, ...], set[Parts]]:
     """Return the shardings on this mesh that the arrays of a name, shape and type have, or had before."""
     found: dict[tuple[object, ...], set[Parts]] = {}
     for host in members:

@@ -34,7 +34,7 @@ def step_of(members: Iterable[Host], devices: int) -> StepProgram:
     members = list(members)
     repeats = repeats_a_step(members)
     for host in members:
-        names = _of_step(host) if not repeats or host.pulse.rhythm is not None else set[str]()
+        names = _names_of_step(host) if not repeats or host.pulse.rhythm is not None else set[str]()
         measured = launch_rates_of(host)
         for program in host.programs.programs:
             is_on_mesh = program.devices in (None, devices)
@@ -43,7 +43,7 @@ def step_of(members: Iterable[Host], devices: int) -> StepProgram:
             launched = host.launches_in_windows.get(program.name)
             times = None if launched is None else launched.times.get(program.fingerprint)
             seconds = times.seconds if times is not None and times.number else 0.0
-            rate = measured.of(program.name, program.fingerprint)
+            rate = measured.rate_of(program.name, program.fingerprint)
             busy = seconds * (rate if rate is not None else 0.0)
             needs = (program.argument_bytes or 0) + (program.temp_bytes or 0)
             rank = is_on_mesh, busy, needs
@@ -62,7 +62,7 @@ def has_inventory(members: Iterable[Host], program: wire.Program | None) -> bool
     return any(key in host.inventories for host in members)
 
 
-def _of_step(host: Host) -> set[str]:
+def _names_of_step(host: Host) -> set[str]:
     """Return the names of the programs of a step; else of those launched lately, or of all that were.
 
     A program that was launched once, such as one that makes the parameters, is no step's.
@@ -78,7 +78,7 @@ def _launches_per_step(host: Host, program: wire.Program) -> float:
     rhythm = host.pulse.rhythm
     if rhythm is None:
         return 1.0
-    rate = launch_rates_of(host).of(program.name, program.fingerprint)
+    rate = launch_rates_of(host).rate_of(program.name, program.fingerprint)
     if rate and rhythm.milli_per_s:
         found = rate * 1000 / rhythm.milli_per_s
         whole = max(1, round(found))

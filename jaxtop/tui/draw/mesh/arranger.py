@@ -231,7 +231,7 @@ class Arranger:
         grid = self.grid
         key = self._host_blocks() if grid is None else grid
         if self._axes[0] is not key:
-            self._axes = key, _of_blocks(self._host_blocks()) if grid is None else _of_grid(grid)
+            self._axes = key, _axes_of_blocks(self._host_blocks()) if grid is None else _axes_of_grid(grid)
         return self._axes[1]
 
     @property
@@ -259,7 +259,7 @@ class Arranger:
         return self._blocks[1]
 
 
-def _of_grid(grid: Grid) -> tuple[Axis, ...]:
+def _axes_of_grid(grid: Grid) -> tuple[Axis, ...]:
     """Return the axes of a grid that have more than one place."""
     found = []
     for (name, size), stride in zip(grid.axes, grid.strides, strict=True):
@@ -272,7 +272,7 @@ def _of_grid(grid: Grid) -> tuple[Axis, ...]:
     return tuple(found)
 
 
-def _of_blocks(blocks: Sequence[Block]) -> tuple[Axis, ...]:
+def _axes_of_blocks(blocks: Sequence[Block]) -> tuple[Axis, ...]:
     """Return hosts, and the places of devices on a host, if there are several."""
     hosts = [tuple(device for device in block.devices if device >= 0) for block in blocks]
     count = max(map(len, hosts), default=0)

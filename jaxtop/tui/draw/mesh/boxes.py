@@ -111,7 +111,7 @@ def _inside(scene: GridScene, device: int, code: int, face: _Face, line: int) ->
     room = width - 2
     if line == 1:
         words = texts(scene, device, room)[1][:room]
-        share = _of_end(scene, device, room - len(words) - 2)
+        share = _share_text(scene, device, room - len(words) - 2)
         yield Segment(f" {words:{room - len(share)}}", face.value)
         yield Segment(f"{share} ", face.share)
         return
@@ -136,7 +136,7 @@ def _inside(scene: GridScene, device: int, code: int, face: _Face, line: int) ->
     yield Segment(" ", face.inside)
 
 
-def _of_end(scene: GridScene, device: int, room: int) -> str:
+def _share_text(scene: GridScene, device: int, room: int) -> str:
     """Return how much of the limit the value is, if that is known and not the value itself."""
     reading = scene.reading
     share = reading.share(device) if device >= 0 else None

@@ -153,7 +153,7 @@ class MeshDrawing:
         cell = self.by_device.get(device)
         return range(0) if cell is None else range(cell.y, cell.y + self.tile.height)
 
-    def at(self, x: int, y: int) -> list[int]:
+    def devices_at(self, x: int, y: int) -> list[int]:
         for item in self.items[y] if 0 <= y < self.height else ():
             if isinstance(item, CellRun) and item.x <= x < item.x + len(item.devices) * self.tile.width:
                 place = (x - item.x) // self.tile.width
@@ -177,7 +177,9 @@ class MeshDrawing:
         x = 2 * cell.x + cell.side
         if dy:
             target = min(len(self._ranks) - 1, max(0, at + dy))
-            return device if target == at else min(self._ranks[target], key=lambda to: abs(to[0] - x))[1]
+            return (
+                device if target == at else min(self._ranks[target], key=lambda place: abs(place[0] - x))[1]
+            )
         rank = self._ranks[at]
         place = rank.index((x, device)) + dx
         return rank[min(len(rank) - 1, max(0, place))][1]

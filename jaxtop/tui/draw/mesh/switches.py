@@ -73,14 +73,18 @@ def switches_of(arranger: Arranger) -> list[list[Switch]]:
         axes = (f"{rows}, {columns}", "axes") if len(grid.axes) > 2 else ("swap axes", "swap")
         groups.append([Switch("a", (*axes, ""), "axes")])
     if grid is not None and arranger.pages > 1:
-        on = ", ".join(f"{name} {index}" for name, index in grid.on_page(arranger.pair, arranger.page))
+        indices = ", ".join(f"{name} {index}" for name, index in grid.on_page(arranger.pair, arranger.page))
         place = f"{arranger.page + 1} of {arranger.pages}"
         groups.append(
             [
                 Switch("<", ("",), "page(-1)"),
                 Switch(
                     "",
-                    (f"{on} (page {place})", f"{on} ({place})", f"{arranger.page + 1}/{arranger.pages}"),
+                    (
+                        f"{indices} (page {place})",
+                        f"{indices} ({place})",
+                        f"{arranger.page + 1}/{arranger.pages}",
+                    ),
                     "page(1)",
                 ),
                 Switch(">", ("",), "page(1)"),

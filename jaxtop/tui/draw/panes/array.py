@@ -53,9 +53,9 @@ def pane(
     if view is None:
         drawn = Pane(tuple(_sums(node, ink)))
     elif width >= WIDE:
-        drawn = _beside(view, slices, ink, width, height - 1)
+        drawn = _picture_beside(view, slices, ink, width, height - 1)
     else:
-        drawn = _below(view, slices, ink, width, height - 1)
+        drawn = _picture_below(view, slices, ink, width, height - 1)
     last = Text(note, ink.note)
     if view is not None and slices is not None and pointed is not None:
         last = _pointed(view, slices, ink, pointed)
@@ -64,7 +64,7 @@ def pane(
     return Pane(tuple(fitted(lines, width, height)), drawn.picture, drawn.x, drawn.y)
 
 
-def _below(view: ArrayView, slices: ArraySlices | None, ink: Ink, width: int, height: int) -> Pane:
+def _picture_below(view: ArrayView, slices: ArraySlices | None, ink: Ink, width: int, height: int) -> Pane:
     lines = _facts(view, ink, width)
     if slices is None:
         return Pane((*lines, Text(), Text(_no_slices(view), ink.note)))
@@ -81,7 +81,7 @@ def _below(view: ArrayView, slices: ArraySlices | None, ink: Ink, width: int, he
     return Pane(tuple(lines), picture, 0, y)
 
 
-def _beside(view: ArrayView, slices: ArraySlices | None, ink: Ink, width: int, height: int) -> Pane:
+def _picture_beside(view: ArrayView, slices: ArraySlices | None, ink: Ink, width: int, height: int) -> Pane:
     left = min(max(33, width * 2 // 5), 40)
     facts = fitted(_facts(view, ink, left), left, height)
     if slices is None:
@@ -131,8 +131,8 @@ def _facts(view: ArrayView, ink: Ink, width: int) -> list[Text]:
     return lines
 
 
-def _sizes(of: ArrayView | Node) -> list[tuple[str, str]]:
-    return [("per device", units.size(of.bytes_per_device)), ("global", units.size(of.bytes_global))]
+def _sizes(shown: ArrayView | Node) -> list[tuple[str, str]]:
+    return [("per device", units.size(shown.bytes_per_device)), ("global", units.size(shown.bytes_global))]
 
 
 def _sums(node: Node, ink: Ink) -> list[Text]:

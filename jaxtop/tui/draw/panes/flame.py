@@ -44,11 +44,11 @@ def shared_lines(hosts: Sequence[Host]) -> list[SharedLine]:
     return [SharedLine(path, count[path]) for path in sorted(count, key=rank)]
 
 
-def flame(shared: Sequence[SharedLine], of: int, ink: Ink, width: int, height: int) -> list[Text]:
+def flame(shared: Sequence[SharedLine], total: int, ink: Ink, width: int, height: int) -> list[Text]:
     """Return as many lines as there is room for, with their share of all processes; libraries are dimmed."""
     lines = [Text("Main threads, from the outermost line in", ink.label, no_wrap=True)]
     for path, processes in shared[: max(0, height - 1)]:
-        share, frame = processes / of, path[-1]
+        share, frame = processes / total, path[-1]
         colour = ink.palette.ramp[min(STEPS - 1, int(share * STEPS))]
         words = "  " * (len(path) - 1) + text.printable(line_text(frame))
         line = Text.assemble(

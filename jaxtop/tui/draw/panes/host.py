@@ -78,7 +78,7 @@ def host_pane(subject: HostSubject, ink: Ink, width: int, height: int) -> Text:
     if subject.postmortem is None:
         machine, busy = _machine(subject, ink, room, height if count == 2 else None)
     else:
-        machine, busy = _at_the_end(subject.postmortem, ink, room)
+        machine, busy = _end_lines(subject.postmortem, ink, room)
     if untested := tested.untested(subject.last.hello.jax if subject.last.hello else None):
         step += [Text(line, ink.note, end="") for line in wrap(text.printable(untested), room)]
     step.insert(0, head)
@@ -112,7 +112,7 @@ def _machine(subject: HostSubject, ink: Ink, room: int, height: int | None) -> t
     return machine, busy
 
 
-def _at_the_end(found: Postmortem, ink: Ink, room: int) -> tuple[list[Text], list[Text]]:
+def _end_lines(found: Postmortem, ink: Ink, room: int) -> tuple[list[Text], list[Text]]:
     """Return what a process asked for and ran at its end, and what it held."""
     lines: dict[str, list[Text]] = {}
     for fact in facts(found):

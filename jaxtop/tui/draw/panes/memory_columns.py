@@ -60,7 +60,7 @@ def memory_columns(shown: MemoryColumns, ink: Ink, width: int, height: int) -> l
         ]
     picked = [shown.views[place] for place in places]
     # Where the allocator counts temporaries, those of the last launch are among what is held.
-    is_held = any(view.of(Part.TEMPORARIES) for view in picked)
+    is_held = any(view.bytes_of(Part.TEMPORARIES) for view in picked)
     added = shown.adds if shown.limit is not None and not is_held else 0
     adds = f"a launch of {shown.function} adds {units.size(shown.adds)}" if shown.adds else ""
     of_several = f"a column is the fullest of {share}" if share > 1 else ""
@@ -101,11 +101,11 @@ def _drawn(
     (adds, limit), rows = beyond, size[1] - FRAME_HEIGHT - 1
     wide = max(1, min(WIDEST, (size[0] - FRAME_WIDTH - SCALE - 1) // len(ids)))
     gap = int(wide >= APART)
-    held = [sum(of) - of[PARTS.index(Part.FREE)] for of in sizes]
+    held = [sum(held_parts) - held_parts[PARTS.index(Part.FREE)] for held_parts in sizes]
     end = max([limit or 0, *(each + adds for each in held)]) or 1
     stacks = [
-        None if known is None else [*(size * rows / end for size in of[:-1]), adds * rows / end]
-        for of, known in zip(sizes, used, strict=True)
+        None if known is None else [*(size * rows / end for size in held_parts[:-1]), adds * rows / end]
+        for held_parts, known in zip(sizes, used, strict=True)
     ]
     colours = [*(colour_of(part, ink.palette) for part in PARTS[:-1]), _added(ink)]
     signs = "".join(LETTERS[part] for part in PARTS[:-1]) + ADDED
@@ -120,7 +120,7 @@ def _drawn(
         )
         for i, line in enumerate(drawn)
     ]
-    return panel(heading, [*lines, _below(ids, used, ink, wide)], size, ink)
+    return panel(heading, [*lines, _device_labels(ids, used, ink, wide)], size, ink)
 
 
 def _ruled(line: Text, ink: Ink) -> None:
@@ -131,7 +131,7 @@ def _ruled(line: Text, ink: Ink) -> None:
         line.stylize(ink.style(ink.palette.bad), start, end)
 
 
-def _below(ids: Sequence[int], used: Sequence[int | None], ink: Ink, wide: int) -> Text:
+def _device_labels(ids: Sequence[int], used: Sequence[int | None], ink: Ink, wide: int) -> Text:
     """Return the devices below their columns, with what they use where there is room."""
     line = Text(" " * (SCALE + 1), no_wrap=True)
     longest = max(len(str(each)) for each in ids)

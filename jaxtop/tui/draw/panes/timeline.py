@@ -149,14 +149,14 @@ def _lines(shown: LaunchesShown, ink: Ink, size: tuple[int, int], title: str = "
         is_late = late is not None and strip.agent == late.agent
         if gap:
             words = late.words if late is not None and is_late else ""
-            lines.append(_between(label + 1, room, words, ink, above=is_late, below=is_above_late))
+            lines.append(_line_between(label + 1, room, words, ink, above=is_late, below=is_above_late))
         drawn = cells(_painted(strip, line, op, room), parts, ink, ink.palette.background)
         shares = f"{units.share(strip.collective_share):>6}{units.share(strip.exposed_share):>6}"
         colour = ink.style(ink.palette.warning, bold=True) if is_late else None
         lines += _strip((shorten(who, label).ljust(label), shares * with_shares), drawn, ink, thick, colour)
         is_above_late = is_late
     if gap:
-        lines.append(_between(label + 1, room, "", ink, above=False, below=is_above_late))
+        lines.append(_line_between(label + 1, room, "", ink, above=False, below=is_above_late))
     return [*lines[: height - 1 - len(more)], _axis(line, ink, label + 2, room), *more]
 
 
@@ -198,7 +198,7 @@ def _strip(words: tuple[str, str], drawn: Text, ink: Ink, thick: int, late: Styl
     return [*[outer] * above, middle, *[outer] * (thick - 1 - above)]
 
 
-def _between(indent: int, room: int, words: str, ink: Ink, *, above: bool, below: bool) -> Text:
+def _line_between(indent: int, room: int, words: str, ink: Ink, *, above: bool, below: bool) -> Text:
     """Return the line between two strips: the outline of the late one, where it is `above` or `below` it."""
     if not above and not below:
         return Text()

@@ -47,7 +47,7 @@ def activations(
         for each in members:
             tensor = each.tensor
             width = tensor.bytes_global / max(1, prod(tensor.shape))
-            caused = _of_experts(each) if axis in of_experts else _caused(each, layers, alone)
+            caused = _caused_by_experts(each) if axis in of_experts else _caused(each, layers, alone)
             for cause, kind, often, values in caused:
                 before = totals.get((cause, kind, (axis,)), Total(0.0, 0.0))
                 totals[cause, kind, (axis,)] = Total(
@@ -57,9 +57,9 @@ def activations(
     return totals
 
 
-def _of_experts(each: Divided) -> Iterator[tuple[str, str, float, float]]:
+def _caused_by_experts(each: Divided) -> Iterator[tuple[str, str, float, float]]:
     """Yield in words what a matrix of experts causes, its kind, how often, and the values of a row."""
-    yield "exchange of tokens with experts", "all-to-all", 2.0, each.tensor.shape[_other(each, 1)]
+    yield "exchange of tokens with experts", "all-to-all", 2.0, each.tensor.shape[_other_dimension(each, 1)]
 
 
 def _caused(each: Divided, layers: Layers, alone: float) -> Iterator[tuple[str, str, float, float]]:
@@ -67,13 +67,13 @@ def _caused(each: Divided, layers: Layers, alone: float) -> Iterator[tuple[str, 
 
     A divided result is needed whole, forward and backward, unless the next matrix takes it divided.
     """
-    tensor, number = each.tensor, layers.of(each.tensor) or 1
+    tensor, number = each.tensor, layers.layers_in(each.tensor) or 1
     if each.number == 0 and number > 1:
-        width = tensor.shape[_other(each, 1)]
+        width = tensor.shape[_other_dimension(each, 1)]
         yield "activations passed on between stages", "collective-permute", 2.0 / number, width
         return
     first = 1 if number > 1 else 0
-    other = _other(each, first)
+    other = _other_dimension(each, first)
     yield "reductions of activations", "all-reduce", number, tensor.shape[other]
     if alone and other == sides_of(tensor, first)[0]:
         values = prod(tensor.shape[i] for i in range(first, len(tensor.shape)) if i != other)
@@ -85,16 +85,16 @@ def _alone(divided: Sequence[Divided], layers: Layers) -> float:
     """Return the share of divided results that no matrix takes as they are: one with divided rows does."""
     results = taken = 0
     for each in divided:
-        number = layers.of(each.tensor) or 1
+        number = layers.layers_in(each.tensor) or 1
         first = 1 if number > 1 else 0
-        if _other(each, first) == sides_of(each.tensor, first)[0]:
+        if _other_dimension(each, first) == sides_of(each.tensor, first)[0]:
             results += each.tensor.count * number
         else:
             taken += each.tensor.count * number
     return max(0.0, 1 - taken / results) if results else 0.0
 
 
-def _other(each: Divided, first: int) -> int:
+def _other_dimension(each: Divided, first: int) -> int:
     """Return the dimension on the other side of the matrix, seen from the one that is divided."""
     others = [side for side in sides_of(each.tensor, first) if side != each.number]
     return max(others, key=lambda side: each.tensor.shape[side], default=0)

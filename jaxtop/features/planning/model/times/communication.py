@@ -88,7 +88,7 @@ class _Planner:
                 self._activation(each)
         self._state(of_state)
         self._new_activations()
-        self._of_unknown()
+        self._note_unknown()
         return MeshTraffic(self.moved, self.assumptions)
 
     def _assume(self, text: str) -> None:
@@ -197,7 +197,7 @@ class _Planner:
                 self._assume(f"{cause} over {'+'.join(axes)}, derived: the axis divides nothing today")
                 self._derive(kind, axes, total, cause)
 
-    def _of_unknown(self) -> None:
+    def _note_unknown(self) -> None:
         """Say what is left out where no array is known to be a parameter."""
         if self.parameters:
             return
@@ -245,7 +245,7 @@ def state_traffic(
     for tensor, parts in listed:
         dividing, others, pieces, shards = spread(parts)
         size = tensor.count * tensor.bytes_global / pieces
-        rounds = layers.of(tensor) or 1
+        rounds = layers.layers_in(tensor) or 1
         if dividing:
             gathered = totals[GATHERED, "all-gather", dividing]
             gathered[0] += size

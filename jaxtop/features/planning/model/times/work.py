@@ -162,7 +162,7 @@ def _sides(tensor: Tensor, local: Sequence[int], layers: Layers) -> float:
 
     The larger of the first and the last dimension is one side, the others together are the other.
     """
-    number = layers.of(tensor) or 1
+    number = layers.layers_in(tensor) or 1
     first = 1 if number > 1 else 0
     alone = first if tensor.shape[first] >= tensor.shape[-1] else len(tensor.shape) - 1
     others = prod(local[i] for i in range(first, len(local)) if i != alone)
