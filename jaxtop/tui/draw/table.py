@@ -103,10 +103,6 @@ def ordinal_column(key: str, title: str, width: int, read: Callable[[Row], int |
     return Column(key, title, width, "right", read, lambda row: form(read(row)), form=form)
 
 
-# The names in the example of `docs/development/adding-a-screen.md`.
-words, figure, ordinal = words_column, figure_column, ordinal_column
-
-
 def in_order(rows: Iterable[Row], column: Column[Row] | None, *, descending: bool) -> list[Row]:
     """Return the rows sorted by a column; rows without a value come last in both directions."""
     if column is None:
