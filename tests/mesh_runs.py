@@ -11,11 +11,11 @@ from jaxtop import wire
 from jaxtop.model import Cluster
 from jaxtop.tui.core.moment import Moment
 from jaxtop.tui.core.palette import DARK, PALETTES
-from jaxtop.tui.screens.mesh import MeshScreenView
+from jaxtop.tui.screens.mesh import MeshScreen
 from tests.stories import hello, link, peer, tell
 
 if TYPE_CHECKING:
-    from jaxtop.tui.screens.base import View
+    from jaxtop.tui.screens.base import ScreenPane
 
 NOW = 1000.0
 MIB = 1 << 20
@@ -101,7 +101,7 @@ class MeshApp(App[None]):
         self.theme = DARK.theme.name
 
     def compose(self):
-        self.view = MeshScreenView()
+        self.view = MeshScreen()
         yield self.view
 
     def on_mount(self):
@@ -111,10 +111,10 @@ class MeshApp(App[None]):
     def look(self):
         self.view.show(Moment(self.cluster, self.now))
 
-    def on_view_selected(self, message: View.Selected):
+    def on_screen_pane_selected(self, message: ScreenPane.Selected):
         self.heard.append(message.selection)
 
-    def on_view_drilled(self, message: View.Drilled):
+    def on_screen_pane_drilled(self, message: ScreenPane.Drilled):
         self.heard.append((message.screen, message.selection))
 
     # What a person sees

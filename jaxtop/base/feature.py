@@ -28,7 +28,7 @@ class Command(NamedTuple):
     failed: int | None = None
 
 
-class Screen(NamedTuple):
+class ScreenEntry(NamedTuple):
     """A screen: the key that opens it, its title, the place of its class, and the screen that it follows.
 
     `short` is its title in narrow terminals. Where that is too long, too, those with a small `keeps` lose
@@ -64,7 +64,7 @@ class Feature(NamedTuple):
 
     name: str
     commands: Mapping[str, Command] = _NOTHING
-    screens: tuple[Screen, ...] = ()
+    screens: tuple[ScreenEntry, ...] = ()
     # Options of a command that replace what it does, by command: a module with `NAME`,
     # `add_arguments(parser)`, `is_asked(arguments)` and `serve(arguments)`.
     options: Mapping[str, str] = _NOTHING

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from jaxtop.tui.playback import Start
     from jaxtop.tui.requests import Ask
     from jaxtop.tui.runs import Followed, Runs
-    from jaxtop.tui.screens.base import View
+    from jaxtop.tui.screens.base import ScreenPane
 
 PAINTS_PER_SECOND = 4
 # The pause between two slices of incoming frames. It leaves time for keys and for what they paint.
@@ -271,13 +271,13 @@ class JaxtopApp(App[str]):
         """Show the user's own key where there is one."""
         return self.preferences.shown_key(binding.key) or super().get_key_display(binding)
 
-    def on_view_selected(self, message: View.Selected) -> None:
+    def on_screen_pane_selected(self, message: ScreenPane.Selected) -> None:
         self.navigation.selection = message.selection
 
-    async def on_view_drilled(self, message: View.Drilled) -> None:
+    async def on_screen_pane_drilled(self, message: ScreenPane.Drilled) -> None:
         await self.navigation.drill(message)
 
-    def on_view_asked(self, message: View.Asked) -> None:
+    def on_screen_pane_asked(self, message: ScreenPane.Asked) -> None:
         self.requests.ask_one(message.what, message.agents)
 
     @on(SeekBar.Sought)

@@ -13,7 +13,7 @@ from textual.keys import format_key, key_to_character
 from jaxtop.tui.core.palette import DARK, PALETTES, add_own
 from jaxtop.tui.core.preferences import WITH_COLUMNS
 from jaxtop.tui.dialogs.columns import ColumnPicker
-from jaxtop.tui.screens.tables import TableView
+from jaxtop.tui.screens.tables import TablePane
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from textual.app import App
 
     from jaxtop.tui.core.preferences import Preferences
-    from jaxtop.tui.screens.base import View
+    from jaxtop.tui.screens.base import ScreenPane
     from jaxtop.tui.widgets.table import Table
 
 
@@ -40,9 +40,9 @@ class AppliedPreferences:
             app.register_theme(palette.theme)
         app.theme = theme
 
-    def dress(self, name: str, view: View) -> None:
+    def dress(self, name: str, view: ScreenPane) -> None:
         """Give a new screen the columns that the user chose."""
-        if isinstance(view, TableView) and name in self._columns:
+        if isinstance(view, TablePane) and name in self._columns:
             view.table.choose_columns(self._columns[name])
 
     def meant(self, event: events.Key) -> events.Key | None:
@@ -62,9 +62,9 @@ class AppliedPreferences:
         app.theme = names[(names.index(app.theme) + 1) % len(names)] if app.theme in names else names[0]
         app.notify(app.theme.removeprefix("jaxtop-").replace("-", " "), title="Theme", timeout=2)
 
-    def commands(self, name: str, view: View) -> Iterator[SystemCommand]:
+    def commands(self, name: str, view: ScreenPane) -> Iterator[SystemCommand]:
         """Yield what the palette offers: to choose columns of the open screen, and to save the choices."""
-        if isinstance(view, TableView) and name in WITH_COLUMNS:
+        if isinstance(view, TablePane) and name in WITH_COLUMNS:
             choose = partial(self._choose_columns, name, view.table)
             yield SystemCommand("Columns of this screen", "choose which are shown", choose)
         if self._preferences.save is not None:

@@ -10,7 +10,7 @@ from textual.widgets import ContentSwitcher, Static
 from jaxtop.model import Severity
 from jaxtop.tui.core.moment import EMPTY, NO_SELECTION, Selection
 from jaxtop.tui.screens import SCREENS
-from jaxtop.tui.screens.overview import OverviewView, proof_of
+from jaxtop.tui.screens.overview import OverviewScreen, proof_of
 from jaxtop.tui.widgets.key_bar import KeyBar, Tabs
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from jaxtop.model import Finding
     from jaxtop.tui.following import Following
     from jaxtop.tui.request_keys import RequestKeys
-    from jaxtop.tui.screens.base import View
+    from jaxtop.tui.screens.base import ScreenPane
 
 # The least columns and lines of a screen, and those of the screens that have pictures for small terminals.
 SMALLEST, SMALLEST_OF_ALL = (60, 16), (40, 10)
@@ -44,7 +44,7 @@ class Navigation:
         app: App[str],
         following: Following,
         requests: RequestKeys,
-        dress: Callable[[str, View], None],
+        dress: Callable[[str, ScreenPane], None],
         repaint: Callable[[], None],
     ) -> None:
         """Create the screens; `dress` prepares a new one, `repaint` shows the lines around the open one."""
@@ -60,7 +60,7 @@ class Navigation:
         self.keys = KeyBar(self.tabs, SCREENS)
         self.notice = Static()
         # The screens that were opened, by name.
-        self._views: dict[str, View] = {}
+        self._views: dict[str, ScreenPane] = {}
         self.open = SCREENS[0].name
         self._visited: list[str] = []
 
@@ -70,11 +70,11 @@ class Navigation:
         return self._switcher
 
     @property
-    def view(self) -> View:
+    def view(self) -> ScreenPane:
         """The open screen."""
         return self._view_of(self.open)
 
-    def _view_of(self, name: str) -> View:
+    def _view_of(self, name: str) -> ScreenPane:
         """Return the screen of this name, which is made when it opens."""
         if name not in self._views:
             view = next(each for each in SCREENS if each.name == name).view()
@@ -87,7 +87,7 @@ class Navigation:
     def muted(self) -> set[tuple[str, str, str]]:
         """The findings that the user muted in this view."""
         overview = self._view_of(SCREENS[0].name)
-        return overview.muted if isinstance(overview, OverviewView) else set()
+        return overview.muted if isinstance(overview, OverviewScreen) else set()
 
     def mark(self) -> None:
         """Mark the tabs of the screens that prove findings with the worst of them."""
@@ -110,7 +110,7 @@ class Navigation:
             elsewhere = "" if self.open == SCREENS[0].name else "; press 1 for the overview"
             self.notice.update(f"jaxtop needs at least {width}×{height} characters here{elsewhere}")
 
-    async def drill(self, message: View.Drilled) -> None:
+    async def drill(self, message: ScreenPane.Drilled) -> None:
         self.selection = message.selection
         finding = message.finding
         if finding is not None and _is_too_small(self._app.size, message.screen):
@@ -131,7 +131,7 @@ class Navigation:
         """Show the explanation of a finding, where the terminal has no room for its proof."""
         if self.open != SCREENS[0].name:
             await self.action_screen(SCREENS[0].name)
-        if isinstance(self.view, OverviewView):
+        if isinstance(self.view, OverviewScreen):
             self.view.explain(finding)
 
     async def action_screen(self, name: str) -> None:
@@ -162,7 +162,7 @@ class Navigation:
             view.screen.set_focus(view.first_focus)
         self.keys.draw(name)
 
-    async def _mounted(self, view: View) -> bool:
+    async def _mounted(self, view: ScreenPane) -> bool:
         """Mount a screen, not shown yet; return whether it is there, which it is not once the app ends.
 
         `add_content` mounts it a turn of the loop later: the app may end before that.

@@ -15,7 +15,7 @@ from jaxtop.tui.columns.figures import Reported
 from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import Selection
 from jaxtop.tui.draw.plotted import choices
-from jaxtop.tui.screens.base import View
+from jaxtop.tui.screens.base import ScreenPane
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -33,7 +33,7 @@ class Destination(NamedTuple):
 
     name: str
     what: str
-    opens: View.Drilled
+    opens: ScreenPane.Drilled
 
 
 class _HasSelection(Protocol):
@@ -50,20 +50,20 @@ class _App(Protocol):
 def places(moment: Moment) -> Iterator[Destination]:
     """Yield everything that has a name and a row."""
     for view in moment.host_views:
-        opens = View.Drilled(Selection(view.host.agent), "hosts")
+        opens = ScreenPane.Drilled(Selection(view.host.agent), "hosts")
         yield Destination(moment.label(view.host), view.state.value, opens)
     for program in moment.program_views:
         selection = Selection(program.agents[0] if program.agents else None)
-        opens = View.Drilled(selection, "programs", row=program.program.name)
+        opens = ScreenPane.Drilled(selection, "programs", row=program.program.name)
         yield Destination(f"program {program.function}", program.program.name, opens)
     for array in moment.array_views:
         if array.name:
-            opens = View.Drilled(Selection(), "arrays", row=array.name)
+            opens = ScreenPane.Drilled(Selection(), "arrays", row=array.name)
             yield Destination(
                 f"array {array.name}", f"{units.size(array.bytes_per_device)} per device", opens
             )
     for device in moment.device_views:
-        opens = View.Drilled(Selection(*device.key), "devices")
+        opens = ScreenPane.Drilled(Selection(*device.key), "devices")
         yield Destination(f"{moment.label_of(device)} on {device.hostname}", device.kind, opens)
 
 
@@ -72,7 +72,7 @@ def plots(moment: Moment, selection: Selection) -> Iterator[Destination]:
     reported = Reported()
     reported.see(moment)
     for figure in choices(reported.names, reported.scalars):
-        opens = View.Drilled(selection, "plot", row=figure.name)
+        opens = ScreenPane.Drilled(selection, "plot", row=figure.name)
         yield Destination(f"plot {figure.title}", figure.help, opens)
 
 

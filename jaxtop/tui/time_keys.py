@@ -16,7 +16,7 @@ from jaxtop.tui.dialogs.go_to import GoTo
 from jaxtop.tui.draw.time_bar import TimeBarState
 from jaxtop.tui.header import TimeStatus
 from jaxtop.tui.playback import Playback
-from jaxtop.tui.screens.base import View
+from jaxtop.tui.screens.base import ScreenPane
 from jaxtop.tui.widgets.time_bar import LIVE_LINE_FROM, TimeBar
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ class TimeKeys:
             self._app.notify("mark removed", timeout=2)
         if outcome is not None and outcome.screen is not None:
             if outcome.agent is not None:
-                self._app.post_message(View.Drilled(Selection(outcome.agent), outcome.screen))
+                self._app.post_message(ScreenPane.Drilled(Selection(outcome.agent), outcome.screen))
             else:  # keep the selection
                 self._app.call_later(self._app.run_action, f"screen('{outcome.screen}')")
         self._moved()

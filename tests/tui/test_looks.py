@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jaxtop import wire
-from jaxtop.features.planning.screen import PlanView
+from jaxtop.features.planning.screen import PlanScreen
 from jaxtop.tui.playback import Start
 from tests import builders, made_ledgers, staged, staged_collectives, staged_hardware
 from tests.features.planning import staged_plan
@@ -106,7 +106,7 @@ def test_it_looks_as_it_did(scene):
     async def act(stage: Stage, sizes: Sequence[tuple[int, int]]) -> None:
         await stage.press(*(KEYS.get(key, key) for key in keys))
         if scene in PLANNED:
-            stage.view_shown.on_plan_view_planned(PlanView.Planned(staged_plan.plan(), "", 0.0))
+            stage.view_shown.on_plan_screen_planned(PlanScreen.Planned(staged_plan.plan(), "", 0.0))
             await stage.press(*PLANNED[scene])
         for width, height in sizes:
             await stage.pilot.resize_terminal(width, height)

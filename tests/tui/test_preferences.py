@@ -15,7 +15,7 @@ from jaxtop.cli.preferences import preferences_of
 from jaxtop.tui.core.palette import PALETTES, Palette
 from jaxtop.tui.core.preferences import ROLES, THEMES, WITH_COLUMNS
 from jaxtop.tui.screens import SCREENS
-from jaxtop.tui.screens.tables import TableView
+from jaxtop.tui.screens.tables import TablePane
 from tests import builders
 from tests.cli.test_config import config  # noqa: F401 - a fixture
 from tests.stage import Stage, play
@@ -39,7 +39,7 @@ def test_names_are_those_of_themes_roles_and_screens():
     own = {"jaxtop-own"}
     assert PALETTES.keys() - own == {f"jaxtop-{name}" for name in THEMES}
     assert set(ROLES) == {name for name, kind in Palette.__annotations__.items() if kind == "str"}
-    with_tables = {each.name for each in SCREENS if issubclass(each.view, TableView)}
+    with_tables = {each.name for each in SCREENS if issubclass(each.view, TablePane)}
     assert set(WITH_COLUMNS) <= with_tables
 
 

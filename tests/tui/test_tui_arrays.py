@@ -16,8 +16,8 @@ from jaxtop.tui.core.palette import DARK
 from jaxtop.tui.core.slices import slices_of
 from jaxtop.tui.draw.ink import ink_of
 from jaxtop.tui.draw.panes.array import pane as pane_of
-from jaxtop.tui.screens.arrays import ArraysView
-from jaxtop.tui.screens.mesh import MeshScreenView
+from jaxtop.tui.screens.arrays import ArraysScreen
+from jaxtop.tui.screens.mesh import MeshScreen
 from jaxtop.tui.widgets.array_pane import ArrayPane
 from tests import builders
 from tests.builders import NOW, agent_id, census, frame, training
@@ -33,7 +33,7 @@ def look(act, *frames, size=(120, 40)):
 
     async def on_arrays(stage):
         await stage.press("4")
-        stage.view = stage.app.query_one(ArraysView)
+        stage.view = stage.app.query_one(ArraysScreen)
         stage.table = stage.view.table
         await act(stage)
 
@@ -493,7 +493,7 @@ class TestOnTheMesh:
             await stage.press("enter")
             assert stage.screen_shown == "screen-mesh"
             assert "slice of state.params['Dense_0']['kernel']  abcdefgh " in stage.text
-            mesh = stage.app.query_one(MeshScreenView)
+            mesh = stage.app.query_one(MeshScreen)
             assert mesh._read().values == tuple(map(float, range(8)))
             await stage.press("m")
             assert f" {METRICS[0].name}" in stage.text
@@ -509,7 +509,7 @@ class TestOnTheMesh:
             await go_to(stage, "made at train.py:88 log_metrics")
             await stage.press("j", "enter")
             assert "slice of float32[64, 64]" in stage.text
-            values = stage.app.query_one(MeshScreenView)._read().values
+            values = stage.app.query_one(MeshScreen)._read().values
             assert values == (0, *[None] * 7)
 
         look(act)
@@ -629,5 +629,5 @@ def test_every_theme_draws_it(theme_presses):
 
 
 def test_every_key_is_explained():
-    bindings = [each for keys in ArraysView().table._bindings.key_to_bindings.values() for each in keys]
+    bindings = [each for keys in ArraysScreen().table._bindings.key_to_bindings.values() for each in keys]
     assert bindings and all(each.description for each in bindings)

@@ -8,7 +8,7 @@ from jaxtop import wire
 from jaxtop.tui.core.metrics import METRICS
 from jaxtop.tui.core.moment import Moment
 from jaxtop.tui.screens.collectives import untimed
-from jaxtop.tui.screens.mesh import MeshScreenView
+from jaxtop.tui.screens.mesh import MeshScreen
 from tests import builders
 from tests import staged_collectives as staged
 from tests.builders import NOW, agent_id, folded, frame
@@ -171,7 +171,7 @@ class TestOnTheMesh:
             )
             assert "a! 0us" in stage.text and "b 60." in stage.text
             assert stage.app.navigation.selection.device_key == (agent_id(3), 12)
-            reading = stage.app.query_one(MeshScreenView)._read()
+            reading = stage.app.query_one(MeshScreen)._read()
             assert reading.values[12:] == (0,) * 4 and min(reading.values[:12]) > 60_000
 
         play(act, *staged.late())
@@ -190,7 +190,7 @@ class TestOnTheMesh:
             await stage.press("6", "enter")
             for _ in range(5):
                 await stage.press("m")
-                names.append(stage.app.query_one(MeshScreenView).metric.name)
+                names.append(stage.app.query_one(MeshScreen).metric.name)
             assert names == [
                 METRICS[0].name,
                 "launches",
@@ -206,7 +206,7 @@ class TestOnTheMesh:
             await stage.press("2")
             for _ in range(6):
                 await stage.press("m")
-                assert stage.app.query_one(MeshScreenView).metric.name != "collective wait"
+                assert stage.app.query_one(MeshScreen).metric.name != "collective wait"
 
         play(act, *staged.never_timed())
 
@@ -217,12 +217,12 @@ class TestOnTheMesh:
 
         async def act(stage: Stage) -> None:
             await stage.press("6", "enter")
-            before = stage.app.query_one(MeshScreenView).metric
+            before = stage.app.query_one(MeshScreen).metric
             await stage.paint()
-            assert stage.app.query_one(MeshScreenView).metric is before
+            assert stage.app.query_one(MeshScreen).metric is before
             stage.feed.frames = later
             await stage.paint()
-            after = stage.app.query_one(MeshScreenView).metric
+            after = stage.app.query_one(MeshScreen).metric
             assert after is not before and after.name == before.name
 
         play(act, *earlier)

@@ -36,7 +36,7 @@ def test_the_first_line_names_the_groups_and_has_the_step_of_the_learner():
 def test_the_overview_lists_the_processes_by_what_they_are_for():
     async def act(stage: Stage) -> None:
         lines = [line for line in stage.text.splitlines() if "actor 0" in line or "actor 1" in line]
-        assert len(lines) == 2 and all("3.0ms" in line for line in lines), stage.text
+        assert len(lines) == 2 and all("100ms" in line for line in lines), stage.text
         assert "3 of 3 live" in stage.text
 
     play(act, *family(), size=(160, 60))

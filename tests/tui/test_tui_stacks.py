@@ -12,7 +12,7 @@ from jaxtop import wire
 from jaxtop.tui.app import JaxtopApp
 from jaxtop.tui.core.moment import Selection
 from jaxtop.tui.screens import SCREENS
-from jaxtop.tui.screens.base import View
+from jaxtop.tui.screens.base import ScreenPane
 from tests import builders
 from tests import stage as staging
 from tests import staged_collectives as staged
@@ -213,7 +213,7 @@ class TestAsking:
 
     def test_a_finding_whose_proof_are_stacks_asks_for_them(self):
         async def act(stage, asker):
-            stage.app.post_message(View.Drilled(Selection(agent_id(1)), "stacks"))
+            stage.app.post_message(ScreenPane.Drilled(Selection(agent_id(1)), "stacks"))
             await stage.until(lambda: bool(asker.questions))
             assert stage.screen_shown == "screen-stacks"
             assert asker.questions[0][:2] == ("stacks", [agent_id(0), agent_id(1)])

@@ -23,13 +23,13 @@ from jaxtop.tui.core.ongoing import ongoing_events
 from jaxtop.tui.core.palette import DARK, PALETTES
 from jaxtop.tui.draw.table import figure_column
 from jaxtop.tui.screens import SCREENS
-from jaxtop.tui.screens.devices import DevicesView
-from jaxtop.tui.screens.events import EventsView
-from jaxtop.tui.screens.hosts import HostsView
+from jaxtop.tui.screens.devices import DevicesScreen
+from jaxtop.tui.screens.events import EventsScreen
+from jaxtop.tui.screens.hosts import HostsScreen
 from tests import builders
 
 if TYPE_CHECKING:
-    from jaxtop.tui.screens.base import View
+    from jaxtop.tui.screens.base import ScreenPane
 
 START = 1_760_000_000.0
 GIB = 1 << 30
@@ -82,7 +82,7 @@ NOW = START + 4.5
 class Frame(App[None]):
     """A screen in an app that notes what the screen says."""
 
-    def __init__(self, view: View):
+    def __init__(self, view: ScreenPane):
         super().__init__()
         for palette in PALETTES.values():
             self.register_theme(palette.theme)
@@ -96,10 +96,10 @@ class Frame(App[None]):
     def on_mount(self):
         self.view.first_focus.focus()
 
-    def on_view_selected(self, message):
+    def on_screen_pane_selected(self, message):
         self.said.append(("selected", message.selection))
 
-    def on_view_drilled(self, message):
+    def on_screen_pane_drilled(self, message):
         self.said.append((message.screen, message.selection))
 
     @property
@@ -140,7 +140,7 @@ def test_a_host_is_one_line_of_figures():
         )
         assert second.split()[:6] == ["●", "live", "1", "node02", "2", "7.0G"]
 
-    drive(HostsView(), two_hosts(), steps)
+    drive(HostsScreen(), two_hosts(), steps)
 
 
 @pytest.mark.parametrize(("width", "last"), [(60, "MEMORY"), (80, "CPU"), (120, "STEP"), (200, "JAX")])
@@ -149,7 +149,7 @@ def test_the_most_important_columns_of_a_host_are_there_at_every_width(width, la
         titles = app.lines[0].split()
         assert [title for title in titles if not title.startswith("+")][-1] == last
 
-    drive(HostsView(), two_hosts(), steps, size=(width, 20))
+    drive(HostsScreen(), two_hosts(), steps, size=(width, 20))
 
 
 def test_what_is_not_known_of_a_host_is_said_to_be_unknown():
@@ -162,7 +162,7 @@ def test_what_is_not_known_of_a_host_is_said_to_be_unknown():
         assert words[:5] == ["▌", "…", "connecting", "7", "node08"]
         assert set(words[5:]) == {"n/a", "–", "4007", "1"}
 
-    drive(HostsView(), cluster, steps)
+    drive(HostsScreen(), cluster, steps)
 
 
 def test_memory_of_a_host_is_unknown_where_that_of_a_device_is():
@@ -172,7 +172,7 @@ def test_memory_of_a_host_is_unknown_where_that_of_a_device_is():
     async def steps(app, _pilot):
         assert app.cells("memory") == ["n/a", "7.0G"]
 
-    drive(HostsView(), cluster, steps, now=START + 5.5)
+    drive(HostsScreen(), cluster, steps, now=START + 5.5)
 
 
 def test_a_host_that_died_keeps_its_line_and_claims_no_figures():
@@ -187,7 +187,7 @@ def test_a_host_that_died_keeps_its_line_and_claims_no_figures():
         await pilot.press("S")
         assert app.cells("process") == ["0", "1"]  # unknown is last in either direction
 
-    drive(HostsView(), cluster, steps)
+    drive(HostsScreen(), cluster, steps)
 
 
 def test_a_compilation_is_shown_while_it_runs():
@@ -201,7 +201,7 @@ def test_a_compilation_is_shown_while_it_runs():
         app.view.table.sort_by(next(each for each in app.view.table.columns if each.key == "compiling"))
         assert app.cells("process") == ["1", "0"]
 
-    drive(HostsView(), cluster, steps, now=START + 5.5)
+    drive(HostsScreen(), cluster, steps, now=START + 5.5)
 
 
 def test_a_process_that_was_started_again_says_so():
@@ -211,7 +211,7 @@ def test_a_process_that_was_started_again_says_so():
     async def steps(app, _pilot):
         assert app.cells("starts") == ["1", "2"]
 
-    drive(HostsView(), cluster, steps)
+    drive(HostsScreen(), cluster, steps)
 
 
 def test_runs_are_named_where_there_are_several():
@@ -226,7 +226,7 @@ def test_runs_are_named_where_there_are_several():
         assert app.cells("run") == ["eval", "train", "train"]
         assert app.cells("process") == ["0", "0", "1"]
 
-    drive(HostsView(), cluster, steps)
+    drive(HostsScreen(), cluster, steps)
 
 
 def test_no_hosts_are_explained():
@@ -239,7 +239,7 @@ def test_no_hosts_are_explained():
         await pilot.pause()
         assert "no processes yet: no answer from 10.0.0.9:7410" in "\n".join(app.lines)
 
-    drive(HostsView(), cluster, steps)
+    drive(HostsScreen(), cluster, steps)
 
 
 def test_moving_over_hosts_selects_them_and_enter_leads_to_their_devices():
@@ -249,7 +249,7 @@ def test_moving_over_hosts_selects_them_and_enter_leads_to_their_devices():
         await pilot.press("enter")
         assert app.said[-1] == ("devices", Selection("a1", 2))
 
-    drive(HostsView(), two_hosts(), steps)
+    drive(HostsScreen(), two_hosts(), steps)
 
 
 def test_a_device_selected_elsewhere_puts_the_cursor_on_its_host_and_is_kept():
@@ -263,7 +263,7 @@ def test_a_device_selected_elsewhere_puts_the_cursor_on_its_host_and_is_kept():
         await pilot.press("k")
         assert app.said[-1] == ("selected", Selection("a0"))
 
-    drive(HostsView(), two_hosts(), steps)
+    drive(HostsScreen(), two_hosts(), steps)
 
 
 # Devices
@@ -283,7 +283,7 @@ def test_a_device_is_one_line_with_its_place_in_the_mesh():
         assert app.cells("source") == ["arrays"] * 4
         assert "COORDS" not in titles
 
-    drive(DevicesView(), two_hosts(), steps)
+    drive(DevicesScreen(), two_hosts(), steps)
 
 
 def test_memory_is_a_share_of_the_limit_where_there_is_one():
@@ -292,7 +292,7 @@ def test_memory_is_a_share_of_the_limit_where_there_is_one():
         assert app.cells("share") == ["12%", "25%", "38%", "50%"]
         assert app.cells("limit") == ["8.0G"] * 4
 
-    drive(DevicesView(), two_hosts(limits=(8 * GIB, 8 * GIB)), steps)
+    drive(DevicesScreen(), two_hosts(limits=(8 * GIB, 8 * GIB)), steps)
 
 
 @pytest.mark.parametrize(("width", "last"), [(60, "MEMORY"), (80, "LARGEST"), (120, "LOCAL"), (200, "KIND")])
@@ -302,7 +302,7 @@ def test_the_most_important_columns_of_a_device_are_there_at_every_width(width, 
         assert titles[:5] == ["▲ID", "HOST", "PROC", "DATA", "MODEL"]
         assert titles[-1] == last
 
-    drive(DevicesView(), two_hosts(), steps, size=(width, 20))
+    drive(DevicesScreen(), two_hosts(), steps, size=(width, 20))
 
 
 def test_the_memory_in_use_is_marked_past_its_threshold_as_other_figures_are():
@@ -311,7 +311,7 @@ def test_the_memory_in_use_is_marked_past_its_threshold_as_other_figures_are():
     async def steps(app, _pilot):
         assert app.cells("memory") == ["1.0G", "2.0G", "3.0G", "!4.0G"]
 
-    drive(DevicesView(), cluster, steps)
+    drive(DevicesScreen(), cluster, steps)
 
 
 def test_devices_that_look_alike_are_equally_full():
@@ -332,7 +332,7 @@ def test_without_a_mesh_there_are_no_columns_for_axes():
         assert app.cells("coords") == ["0,0", "0,1"]
         assert set(app.cells("memory")) == set(app.cells("history")) == {"n/a"}
 
-    drive(DevicesView(), cluster, steps)
+    drive(DevicesScreen(), cluster, steps)
 
 
 def test_a_new_mesh_brings_its_axes_and_the_order_stays():
@@ -351,7 +351,7 @@ def test_a_new_mesh_brings_its_axes_and_the_order_stays():
         assert app.cells("id") == ["3", "2", "1", "0"]
         assert app.cells("axis expert") == ["0", "1", "2", "3"]
 
-    drive(DevicesView(), cluster, steps)
+    drive(DevicesScreen(), cluster, steps)
 
 
 def test_devices_of_a_process_that_died_claim_no_figures_and_are_not_the_measure():
@@ -363,7 +363,7 @@ def test_devices_of_a_process_that_died_claim_no_figures_and_are_not_the_measure
         assert app.cells("memory") == ["1.0G", "2.0G", "n/a", "n/a"]
         assert app.cells("share") == ["50%", "100%", "n/a", "n/a"]
 
-    drive(DevicesView(), cluster, steps)
+    drive(DevicesScreen(), cluster, steps)
 
 
 def test_a_device_is_selected_by_moving_and_opened_in_the_mesh():
@@ -375,7 +375,7 @@ def test_a_device_is_selected_by_moving_and_opened_in_the_mesh():
             ("mesh", Selection("a1", 2)),
         ]
 
-    drive(DevicesView(), two_hosts(), steps)
+    drive(DevicesScreen(), two_hosts(), steps)
 
 
 @pytest.mark.parametrize(("selection", "device"), [(Selection("a1", 3), 3), (Selection("a1"), 2)])
@@ -385,7 +385,7 @@ def test_a_selection_of_elsewhere_is_found_among_the_devices(selection, device):
         await pilot.pause()
         assert app.view.table.row.device.id == device
 
-    drive(DevicesView(), two_hosts(), steps)
+    drive(DevicesScreen(), two_hosts(), steps)
 
 
 def test_devices_are_filtered_by_host_and_coordinate():
@@ -393,7 +393,7 @@ def test_devices_are_filtered_by_host_and_coordinate():
         await pilot.press("slash", *"node02 4.0g", "enter")
         assert app.cells("id") == ["3"]
 
-    drive(DevicesView(), two_hosts(), steps)
+    drive(DevicesScreen(), two_hosts(), steps)
 
 
 def test_no_devices_are_explained():
@@ -406,7 +406,7 @@ def test_no_devices_are_explained():
         await pilot.pause()
         assert "no devices yet: JAX is not initialized in any process" in "\n".join(app.lines)
 
-    drive(DevicesView(), cluster, steps)
+    drive(DevicesScreen(), cluster, steps)
 
 
 def test_gauges_and_curves_read_as_text():
@@ -451,7 +451,7 @@ def test_events_stand_newest_first_with_local_time_severity_and_host():
             "compiled train_step in 3.12 s",
         ]
 
-    drive(EventsView(), eventful(), steps)
+    drive(EventsScreen(), eventful(), steps)
 
 
 def test_of_two_findings_of_one_rule_on_one_process_the_one_that_lasts_is_marked():
@@ -482,7 +482,7 @@ def test_a_host_is_not_named_again_in_the_text_though_its_process_had_no_number_
     async def steps(app, _pilot):
         assert app.cells("text") == ["compiled iota in 0.02 s"]
 
-    drive(EventsView(), cluster, steps)
+    drive(EventsScreen(), cluster, steps)
 
 
 def test_a_cursor_on_top_follows_the_newest_event_and_further_down_it_stays():
@@ -501,7 +501,7 @@ def test_a_cursor_on_top_follows_the_newest_event_and_further_down_it_stays():
         await pilot.press("g")
         assert table.row.event.kind == "back"
 
-    drive(EventsView(), cluster, steps)
+    drive(EventsScreen(), cluster, steps)
 
 
 def test_an_event_selects_its_host_and_leads_there():
@@ -511,7 +511,7 @@ def test_an_event_selects_its_host_and_leads_there():
         await pilot.press("enter")
         assert app.said[-1] == ("hosts", Selection("a0"))
 
-    drive(EventsView(), eventful(), steps)
+    drive(EventsScreen(), eventful(), steps)
 
 
 def test_a_host_selected_elsewhere_puts_the_cursor_on_its_newest_event():
@@ -523,7 +523,7 @@ def test_a_host_selected_elsewhere_puts_the_cursor_on_its_newest_event():
         app.view.select(Selection("nobody"))
         assert app.view.table.row.event.kind == "died"
 
-    drive(EventsView(), eventful(), steps)
+    drive(EventsScreen(), eventful(), steps)
 
 
 def test_text_that_does_not_fit_stands_below_as_a_whole():
@@ -544,7 +544,7 @@ def test_text_that_does_not_fit_stands_below_as_a_whole():
         await pilot.pause()
         assert not whole.display
 
-    drive(EventsView(), cluster, steps, size=(80, 24))
+    drive(EventsScreen(), cluster, steps, size=(80, 24))
 
 
 def test_events_are_filtered():
@@ -552,7 +552,7 @@ def test_events_are_filtered():
         await pilot.press("slash", *"node02 WARNING", "enter")
         assert app.cells("kind") == ["recompile"]
 
-    drive(EventsView(), eventful(), steps)
+    drive(EventsScreen(), eventful(), steps)
 
 
 def test_no_events_are_explained():
@@ -561,13 +561,13 @@ def test_no_events_are_explained():
         await pilot.press("j", "enter")
         assert app.said == []
 
-    drive(EventsView(), Cluster(), steps)
+    drive(EventsScreen(), Cluster(), steps)
 
 
 # All of them
 
 
-@pytest.mark.parametrize("kind", [HostsView, DevicesView, EventsView])
+@pytest.mark.parametrize("kind", [HostsScreen, DevicesScreen, EventsScreen])
 def test_a_screen_can_be_shown_before_anything_is_known_and_before_it_is_on_screen(kind):
     async def run():
         view = kind()
@@ -585,6 +585,6 @@ def test_a_screen_can_be_shown_before_anything_is_known_and_before_it_is_on_scre
 
 def test_every_screen_has_its_key_and_every_key_of_a_table_is_explained():
     tables = {each.key: each.view for each in SCREENS if each.title in ("Hosts", "Devices", "Events")}
-    assert tables == {"3": HostsView, "D": DevicesView, "8": EventsView}
-    bindings = [each for keys in HostsView().table._bindings.key_to_bindings.values() for each in keys]
+    assert tables == {"3": HostsScreen, "D": DevicesScreen, "8": EventsScreen}
+    bindings = [each for keys in HostsScreen().table._bindings.key_to_bindings.values() for each in keys]
     assert bindings and all(each.description for each in bindings)

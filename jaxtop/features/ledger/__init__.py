@@ -13,7 +13,7 @@ What is where, in the order in which to read it:
 - compare_command.py: `jaxtop compare`
 """
 
-from jaxtop.base.feature import Command, Feature, Screen
+from jaxtop.base.feature import Command, Feature, ScreenEntry
 
 FEATURE = Feature(
     "ledger",
@@ -29,10 +29,10 @@ FEATURE = Feature(
         ),
     },
     screens=(
-        Screen(
+        ScreenEntry(
             "H",
             "Ledger",
-            "jaxtop.features.ledger.screen:LedgerView",
+            "jaxtop.features.ledger.screen:LedgerScreen",
             after="Plot",
             shows="what the run has spent its time on since it started, and what was lost",
             page="ledger.md",

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from jaxtop.features.ledger import collect
 from jaxtop.features.ledger.page import page
-from jaxtop.tui.screens.base import View
+from jaxtop.tui.screens.base import ScreenPane
 from jaxtop.tui.widgets.detail import Detail
 
 if TYPE_CHECKING:
@@ -22,11 +22,11 @@ class _Page(Detail, can_focus=True):
     """The page, which has the focus: it has no rows to choose from."""
 
 
-class LedgerView(View):
+class LedgerScreen(ScreenPane):
     """The ledgers of the runs."""
 
     DEFAULT_CSS = """
-    LedgerView _Page { height: 1fr; padding: 0 1; }
+    LedgerScreen _Page { height: 1fr; padding: 0 1; }
     """
 
     def __init__(self) -> None:

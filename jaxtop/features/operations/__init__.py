@@ -10,15 +10,15 @@ What is where, in the order in which to read it:
 - document.py: the fields of programs in JSON
 """
 
-from jaxtop.base.feature import Feature, Screen
+from jaxtop.base.feature import Feature, ScreenEntry
 
 FEATURE = Feature(
     "operations",
     screens=(
-        Screen(
+        ScreenEntry(
             "O",
             "Operations",
-            "jaxtop.features.operations.screen:OperationsView",
+            "jaxtop.features.operations.screen:OperationsScreen",
             after="Programs",
             short="Ops",
             shows="where the time of each program goes, and what bounds each operation",

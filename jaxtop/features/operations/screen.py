@@ -15,9 +15,9 @@ from jaxtop.features.operations.pane import name_of, pane
 from jaxtop.features.operations.rates import times_by_rates
 from jaxtop.tui.draw.panes.facts import first_fitting
 from jaxtop.tui.draw.table import Column, figure_column, muted, words_column
-from jaxtop.tui.screens.base import View
+from jaxtop.tui.screens.base import ScreenPane
 from jaxtop.tui.screens.collectives import untimed
-from jaxtop.tui.screens.tables import TableView
+from jaxtop.tui.screens.tables import TablePane
 from jaxtop.tui.widgets.detail import Detail, Words
 from jaxtop.tui.widgets.filter import CONDITIONS, FilteredTable
 from jaxtop.tui.widgets.table import Table
@@ -95,13 +95,13 @@ def summary(time: ProgramTime, moment: Moment, width: int, palette: Palette) -> 
     return first_fitting(variants, width, palette.muted)
 
 
-class OperationsView(TableView[Table[OperationRow]]):
+class OperationsScreen(TablePane[Table[OperationRow]]):
     """One line per operation, and below it where the time of its program goes."""
 
     DEFAULT_CSS = """
-    OperationsView #program { height: 1; padding: 0 2; }
-    OperationsView #operation { padding: 0 2; border-top: solid $panel; }
-    OperationsView.low #operation { display: none; }
+    OperationsScreen #program { height: 1; padding: 0 2; }
+    OperationsScreen #operation { padding: 0 2; border-top: solid $panel; }
+    OperationsScreen.low #operation { display: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("c", "app.capture", "Window now")]
 
@@ -156,6 +156,8 @@ class OperationsView(TableView[Table[OperationRow]]):
     def _chosen(self, row: Any) -> None:
         """Open a collective on its screen, and the program of any other operation."""
         if row.view.kind == COLLECTIVE and row.view.op is not None:
-            self.post_message(View.Drilled(self.selection, "collectives", row=(*row.time.key, row.view.op)))
+            self.post_message(
+                ScreenPane.Drilled(self.selection, "collectives", row=(*row.time.key, row.view.op))
+            )
         else:
-            self.post_message(View.Drilled(self.selection, "programs", row=row.time.program))
+            self.post_message(ScreenPane.Drilled(self.selection, "programs", row=row.time.program))

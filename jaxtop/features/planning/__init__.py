@@ -16,7 +16,7 @@ What is where, in the order in which to read it:
 - demo_check.py: `jaxtop plan --check`: predicted times beside measured ones
 """
 
-from jaxtop.base.feature import Command, Feature, Screen
+from jaxtop.base.feature import Command, Feature, ScreenEntry
 
 FEATURE = Feature(
     "planning",
@@ -28,10 +28,10 @@ FEATURE = Feature(
         ),
     },
     screens=(
-        Screen(
+        ScreenEntry(
             "W",
             "Plan",
-            "jaxtop.features.planning.screen:PlanView",
+            "jaxtop.features.planning.screen:PlanScreen",
             after="Plot",
             shows="what the run would need, and how fast it would be, on other meshes",
             page="planner.md#in-the-app",

@@ -23,7 +23,7 @@ from jaxtop.features.planning.model import words as in_words
 from jaxtop.features.planning.model.plan import CannotPlan, Goal, PlanRequest
 from jaxtop.tui.core import text
 from jaxtop.tui.draw.panes.facts import fitted, joined
-from jaxtop.tui.screens.tables import TableView
+from jaxtop.tui.screens.tables import TablePane
 from jaxtop.tui.widgets.detail import Detail, Words
 from jaxtop.tui.widgets.filter import FilteredTable
 from jaxtop.tui.widgets.table import Table
@@ -88,20 +88,20 @@ class Explanation(VerticalScroll):
         self.post_message(self.Closed())
 
 
-class PlanView(TableView[Table[PlanRow]]):
+class PlanScreen(TablePane[Table[PlanRow]]):
     """One line per candidate, and below it what changes and which moves are worth making.
 
     Plans are made on a thread, because they take seconds for thousands of arrays.
     """
 
     DEFAULT_CSS = """
-    PlanView #goal { height: auto; max-height: 4; padding: 0 2; }
-    PlanView #frontier { padding: 0 1; display: none; }
-    PlanView #below { height: auto; padding: 0 2; border-top: solid $panel; text-wrap: nowrap; }
-    PlanView.low #below { display: none; }
-    PlanView #explained { display: none; height: 1fr; padding: 0 2; scrollbar-gutter: stable; }
-    PlanView.explained #explained { display: block; }
-    PlanView.explained FilteredTable, PlanView.explained #below { display: none; }
+    PlanScreen #goal { height: auto; max-height: 4; padding: 0 2; }
+    PlanScreen #frontier { padding: 0 1; display: none; }
+    PlanScreen #below { height: auto; padding: 0 2; border-top: solid $panel; text-wrap: nowrap; }
+    PlanScreen.low #below { display: none; }
+    PlanScreen #explained { display: none; height: 1fr; padding: 0 2; scrollbar-gutter: stable; }
+    PlanScreen.explained #explained { display: block; }
+    PlanScreen.explained FilteredTable, PlanScreen.explained #below { display: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("m", "goal", "Goal"),
@@ -191,7 +191,7 @@ class PlanView(TableView[Table[PlanRow]]):
         with suppress(RuntimeError):  # the app has exited
             self.post_message(self.Planned(made, why_not, steady() - begun))
 
-    def on_plan_view_planned(self, message: Planned) -> None:
+    def on_plan_screen_planned(self, message: Planned) -> None:
         message.stop()
         self.is_planning = False
         self._plan, self._why_not = message.plan, message.why_not

@@ -24,67 +24,67 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from jaxtop.base.feature import Screen, features
+from jaxtop.base.feature import ScreenEntry, features
 
 
-def _own(key: str, title: str, class_name: str, **more: Any) -> Screen:
-    return Screen(key, title, f"{__name__}.{title.lower()}:{class_name}", **more)
+def _own(key: str, title: str, class_name: str, **more: Any) -> ScreenEntry:
+    return ScreenEntry(key, title, f"{__name__}.{title.lower()}:{class_name}", **more)
 
 
 _OF_CORE = (
     _own(
-        "1", "Overview", "OverviewView", keeps=3,
+        "1", "Overview", "OverviewScreen", keeps=3,
         shows="is the run healthy, what costs most, who causes it; where a step goes, memory, hosts",
     ),
     _own(
-        "2", "Mesh", "MeshScreenView", keeps=3,
+        "2", "Mesh", "MeshScreen", keeps=3,
         shows="one cell per device, by host, by mesh axes, or by physical coordinates",
     ),
     _own(
-        "3", "Hosts", "HostsView", keeps=3,
+        "3", "Hosts", "HostsScreen", keeps=3,
         shows="one row per process: state, step, launches, CPU, memory, network, disks",
     ),
     _own(
-        "D", "Devices", "DevicesView", keeps=1,
+        "D", "Devices", "DevicesScreen", keeps=1,
         shows="one row per device: memory and the figures of its driver",
     ),
     _own(
-        "4", "Arrays", "ArraysView", keeps=1,
+        "4", "Arrays", "ArraysScreen", keeps=1,
         shows="every live array, by the name that the script gives it",
         page="arrays-and-memory.md",
     ),
     _own(
-        "5", "Memory", "MemoryScreenView", short="Mem", keeps=2,
+        "5", "Memory", "MemoryScreen", short="Mem", keeps=2,
         shows="what fills each device, what grows, what a launch would add",
     ),
     _own(
-        "6", "Collectives", "CollectivesView", short="Comms", keeps=2,
+        "6", "Collectives", "CollectivesScreen", short="Comms", keeps=2,
         shows="what each collective costs and which host is late",
         page="collectives.md",
     ),
     _own(
-        "7", "Programs", "ProgramsView", short="Progs", keeps=2,
+        "7", "Programs", "ProgramsScreen", short="Progs", keeps=2,
         shows="compiled programs, their memory, and functions that are compiled repeatedly",
         page="steps.md",
     ),
     _own(
-        "8", "Events", "EventsView",
+        "8", "Events", "EventsScreen",
         shows="what happened, newest first",
     ),
     _own(
-        "9", "Stacks", "StacksView",
+        "9", "Stacks", "StacksScreen",
         shows="the stacks of the threads of each process",
         page="hangs.md",
     ),
     _own(
-        "0", "Plot", "PlotView",
+        "0", "Plot", "PlotScreen",
         shows="any figure over the last 120 samples, and what the script reports since its start",
         page="hardware.md",
     ),
 )  # fmt: skip
 
 
-def _with_features() -> tuple[Screen, ...]:
+def _with_features() -> tuple[ScreenEntry, ...]:
     """Return the screens of the core, each followed by those that features put after it."""
     added = [screen for each in features() for screen in each.screens]
     return tuple(

@@ -14,8 +14,8 @@ from jaxtop.tui.core.slices import slices_of
 from jaxtop.tui.draw.panes.array import growth
 from jaxtop.tui.draw.table import NONE, Column, figure_column
 from jaxtop.tui.filters.arrays import understand
-from jaxtop.tui.screens.base import View
-from jaxtop.tui.screens.tables import TableView
+from jaxtop.tui.screens.base import ScreenPane
+from jaxtop.tui.screens.tables import TablePane
 from jaxtop.tui.widgets.array_pane import ArrayPane
 from jaxtop.tui.widgets.filter import CONDITIONS, FilteredTable
 from jaxtop.tui.widgets.folding import FoldingTable
@@ -125,18 +125,18 @@ class TreeTable(FoldingTable[Node]):
         return node.opens_by_default and (node.depth == 0 or len(node.children) <= MOST_UNFOLDED)
 
 
-class ArraysView(TableView[TreeTable]):
+class ArraysScreen(TablePane[TreeTable]):
     """The tree of arrays, with the details of the array under the cursor beside or below it."""
 
     DEFAULT_CSS = """
-    ArraysView { layout: horizontal; }
-    ArraysView FilteredTable { width: 1fr; height: 1fr; }
-    ArraysView #array { width: 40; height: 1fr; padding: 0 1; border-left: solid $panel; }
-    ArraysView.-wide #array { width: 58; }
-    ArraysView.-below { layout: vertical; }
-    ArraysView.-below #array { width: 1fr; height: 10; border-left: none; border-top: solid $panel; }
-    ArraysView.-below.-tall #array { height: 14; }
-    ArraysView.-low #array { display: none; }
+    ArraysScreen { layout: horizontal; }
+    ArraysScreen FilteredTable { width: 1fr; height: 1fr; }
+    ArraysScreen #array { width: 40; height: 1fr; padding: 0 1; border-left: solid $panel; }
+    ArraysScreen.-wide #array { width: 58; }
+    ArraysScreen.-below { layout: vertical; }
+    ArraysScreen.-below #array { width: 1fr; height: 10; border-left: none; border-top: solid $panel; }
+    ArraysScreen.-below.-tall #array { height: 14; }
+    ArraysScreen.-low #array { display: none; }
     """
 
     def __init__(self) -> None:
@@ -217,4 +217,4 @@ class ArraysView(TableView[TreeTable]):
         view = row.view
         if view is not None and slices_of(view) is not None:
             self.selection = self.selection._replace(array=view.key, collective=None)
-            self.post_message(View.Drilled(self.selection, "mesh"))
+            self.post_message(ScreenPane.Drilled(self.selection, "mesh"))

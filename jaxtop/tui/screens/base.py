@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from jaxtop.model import Finding
 
 
-class View(Container):
+class ScreenPane(Container):
     """One screen. It draws a moment and holds the selection.
 
     The app calls `show` at most four times a second, and `select` when the selection changed elsewhere.

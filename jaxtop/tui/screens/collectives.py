@@ -26,8 +26,8 @@ from jaxtop.tui.draw.panes.facts import first_fitting
 from jaxtop.tui.draw.panes.timeline import Chart, chart
 from jaxtop.tui.draw.table import Column, figure_column, words_column
 from jaxtop.tui.filters.collectives import understand
-from jaxtop.tui.screens.base import View
-from jaxtop.tui.screens.tables import TableView
+from jaxtop.tui.screens.base import ScreenPane
+from jaxtop.tui.screens.tables import TablePane
 from jaxtop.tui.widgets.detail import Detail, Words
 from jaxtop.tui.widgets.filter import CONDITIONS, FilteredTable
 from jaxtop.tui.widgets.folding import FOLDED
@@ -180,16 +180,16 @@ def _lately(moment: Moment) -> list[str]:
     return [*left_out, last, *moment.not_on("collectives")[:1]]
 
 
-class CollectivesView(TableView[Table[CollectiveView]]):
+class CollectivesScreen(TablePane[Table[CollectiveView]]):
     """One line per collective, with the details of the one under the cursor below."""
 
     DEFAULT_CSS = """
-    CollectivesView #step { height: 1; padding: 0 2; }
-    CollectivesView #collective { padding: 0 2; border-top: solid $panel; }
-    CollectivesView.low #collective { display: none; }
-    CollectivesView.wide #both { layout: horizontal; }
-    CollectivesView.wide FilteredTable { width: 42%; }
-    CollectivesView.wide #collective { width: 1fr; height: 1fr; border-top: none; padding: 0 1; }
+    CollectivesScreen #step { height: 1; padding: 0 2; }
+    CollectivesScreen #collective { padding: 0 2; border-top: solid $panel; }
+    CollectivesScreen.low #collective { display: none; }
+    CollectivesScreen.wide #both { layout: horizontal; }
+    CollectivesScreen.wide FilteredTable { width: 42%; }
+    CollectivesScreen.wide #collective { width: 1fr; height: 1fr; border-top: none; padding: 0 1; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("z", "paint", "Groups on the mesh", show=False),
@@ -300,4 +300,4 @@ class CollectivesView(TableView[Table[CollectiveView]]):
         late = view.straggler
         here = self.selection if late is None else Selection(late.agent, late.device_id)
         self.selection = here._replace(array=None, collective=view.key)
-        self.post_message(View.Drilled(self.selection, "mesh"))
+        self.post_message(ScreenPane.Drilled(self.selection, "mesh"))

@@ -21,7 +21,7 @@ from jaxtop.tui.draw.panes.device import detail
 from jaxtop.tui.draw.table import NONE, Column, figure_column, ordinal_column, words_column
 from jaxtop.tui.filters.figures import OF_DEVICES, axis_fields, understand
 from jaxtop.tui.screens.device_subject import subject_of
-from jaxtop.tui.screens.tables import DeviceTableView
+from jaxtop.tui.screens.tables import DeviceTablePane
 from jaxtop.tui.widgets.detail import Detail
 from jaxtop.tui.widgets.filter import CONDITIONS, FilteredTable
 
@@ -225,12 +225,12 @@ def columns_for(
     )
 
 
-class DevicesView(DeviceTableView[FigureRow]):
+class DevicesScreen(DeviceTablePane[FigureRow]):
     """One line per device, with the details and curves of the one under the cursor where rows leave room."""
 
     FOLLOWED = FOLLOWED
     DEFAULT_CSS = """
-    DevicesView #device-pane { padding: 0 2; border-top: solid $panel; display: none; }
+    DevicesScreen #device-pane { padding: 0 2; border-top: solid $panel; display: none; }
     """
 
     def __init__(self) -> None:

@@ -11,8 +11,8 @@ from jaxtop.tui.columns.events import EventRow, columns_for, rows
 from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import EMPTY, Moment, Selection
 from jaxtop.tui.draw.table import fit
-from jaxtop.tui.screens.base import View
-from jaxtop.tui.screens.tables import TableView
+from jaxtop.tui.screens.base import ScreenPane
+from jaxtop.tui.screens.tables import TablePane
 from jaxtop.tui.widgets.filter import FilteredTable
 from jaxtop.tui.widgets.table import Table
 
@@ -37,12 +37,12 @@ def _none(moment: Moment) -> str:
     )
 
 
-class EventsView(TableView[Table[EventRow]]):
+class EventsScreen(TablePane[Table[EventRow]]):
     """One line per event. New events appear at the top; a cursor further down stays on its event."""
 
     DEFAULT_CSS = """
-    EventsView #whole { display: none; height: 3; padding: 0 2; background: $surface; }
-    EventsView.cut #whole { display: block; }
+    EventsScreen #whole { display: none; height: 3; padding: 0 2; background: $surface; }
+    EventsScreen.cut #whole { display: block; }
     """
 
     def __init__(self) -> None:
@@ -96,7 +96,7 @@ class EventsView(TableView[Table[EventRow]]):
         agent = row.event.agent
         if agent != self.selection.agent:
             self.selection = Selection(agent)
-        self.post_message(View.Selected(self.selection))
+        self.post_message(ScreenPane.Selected(self.selection))
         self._redraw()
 
     def _chosen(self, row: Any) -> None:
@@ -104,4 +104,4 @@ class EventsView(TableView[Table[EventRow]]):
             self._unfolded.add(row.key)
             self.show(self.moment)
             return
-        self.post_message(View.Drilled(Selection(row.event.agent), "hosts"))
+        self.post_message(ScreenPane.Drilled(Selection(row.event.agent), "hosts"))

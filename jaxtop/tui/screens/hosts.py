@@ -22,8 +22,8 @@ from jaxtop.tui.draw.panes.curves import Curve, facts_above_curves
 from jaxtop.tui.draw.panes.hardware import LONGEST_TREND
 from jaxtop.tui.draw.panes.host import HostSubject, host_pane, served_lines
 from jaxtop.tui.filters.figures import OF_HOSTS, understand
-from jaxtop.tui.screens.base import View
-from jaxtop.tui.screens.tables import TableView
+from jaxtop.tui.screens.base import ScreenPane
+from jaxtop.tui.screens.tables import TablePane
 from jaxtop.tui.widgets.detail import Detail
 from jaxtop.tui.widgets.filter import CONDITIONS, FilteredTable
 from jaxtop.tui.widgets.table import Table
@@ -47,13 +47,13 @@ def empty(moment: Moment) -> str:
     return f"no processes yet: no answer from {', '.join(moment.cluster.unmet)}"
 
 
-class HostsView(TableView[Table[HostRow]]):
+class HostsScreen(TablePane[Table[HostRow]]):
     """One line per host, with the details of the one under the cursor below."""
 
     FOLLOWED = FOLLOWED
     DEFAULT_CSS = """
-    HostsView #host-pane { height: 9; padding: 0 2; border-top: solid $panel; }
-    HostsView.low #host-pane { display: none; }
+    HostsScreen #host-pane { height: 9; padding: 0 2; border-top: solid $panel; }
+    HostsScreen.low #host-pane { display: none; }
     """
 
     def __init__(self) -> None:
@@ -135,10 +135,10 @@ class HostsView(TableView[Table[HostRow]]):
         if agent != self.selection.agent:
             self.selection = Selection(agent)
         self._redraw()
-        self.post_message(View.Selected(self.selection))
+        self.post_message(ScreenPane.Selected(self.selection))
 
     def _chosen(self, row: Any) -> None:
         host = row.host
         devices = host.hello.devices if host.hello else ()
         self.selection = Selection(host.agent, devices[0].id if devices else None)
-        self.post_message(View.Drilled(self.selection, "devices"))
+        self.post_message(ScreenPane.Drilled(self.selection, "devices"))

@@ -38,7 +38,7 @@ from jaxtop.tui.draw.stacked import legend, parts_of, stacked
 from jaxtop.tui.draw.table import Column, figure_column, words_column
 from jaxtop.tui.filters.expressions import Field, number
 from jaxtop.tui.filters.figures import OF_DEVICES, understand
-from jaxtop.tui.screens.tables import DeviceTableView
+from jaxtop.tui.screens.tables import DeviceTablePane
 from jaxtop.tui.widgets.detail import Detail, Words
 from jaxtop.tui.widgets.filter import CONDITIONS, FilteredTable
 
@@ -258,23 +258,23 @@ def headroom(programs: list[ProgramView], height: int, palette: Palette) -> Text
     return Text("\n").join(lines)
 
 
-class MemoryScreenView(DeviceTableView[MemoryRow]):
+class MemoryScreen(DeviceTablePane[MemoryRow]):
     """The cluster as one bar, one line per device, and below these the growers and the headroom.
 
     `B` shows in their place what was alive at the peak of the device under the cursor.
     """
 
     DEFAULT_CSS = """
-    MemoryScreenView #summary { height: auto; padding: 0 2; }
-    MemoryScreenView #columns { padding: 0 1; display: none; }
-    MemoryScreenView #below { background: $surface; }
-    MemoryScreenView.low #below { display: none; }
-    MemoryScreenView #below Static { width: 1fr; height: 1fr; padding: 0 2; text-wrap: nowrap;
+    MemoryScreen #summary { height: auto; padding: 0 2; }
+    MemoryScreen #columns { padding: 0 1; display: none; }
+    MemoryScreen #below { background: $surface; }
+    MemoryScreen.low #below { display: none; }
+    MemoryScreen #below Static { width: 1fr; height: 1fr; padding: 0 2; text-wrap: nowrap;
                                     text-overflow: ellipsis; }
-    MemoryScreenView #peak { display: none; height: auto; min-height: 4; max-height: 50%; padding: 0 2;
+    MemoryScreen #peak { display: none; height: auto; min-height: 4; max-height: 50%; padding: 0 2;
                              background: $surface; text-wrap: nowrap; text-overflow: ellipsis; }
-    MemoryScreenView.peak #peak { display: block; }
-    MemoryScreenView.peak #below { display: none; }
+    MemoryScreen.peak #peak { display: block; }
+    MemoryScreen.peak #below { display: none; }
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("B", "peak", "Peak")]

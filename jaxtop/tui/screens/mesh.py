@@ -22,7 +22,7 @@ from jaxtop.tui.draw.panes.device import DeviceSubject, detail
 from jaxtop.tui.draw.panes.mean_bars import MeansScene, means_height, means_lines
 from jaxtop.tui.draw.reading import UNSEEN, MetricReading, read
 from jaxtop.tui.draw.switches import run_pressed, switches
-from jaxtop.tui.screens.base import View
+from jaxtop.tui.screens.base import ScreenPane
 from jaxtop.tui.screens.device_subject import subject_of
 from jaxtop.tui.widgets.detail import Detail, Line
 from jaxtop.tui.widgets.mesh_grid import MeshGrid
@@ -58,21 +58,21 @@ class SplitMesh(NamedTuple):
     means: int
 
 
-class MeshScreenView(View):
+class MeshScreen(ScreenPane):
     """The mesh, its switches, the means by axis, the legend, and the detail of the selected device."""
 
     DEFAULT_CSS = """
-    MeshScreenView { layout: horizontal; }
-    MeshScreenView #mesh-left { width: 1fr; height: 1fr; }
-    MeshScreenView #switches, MeshScreenView #legend { height: 1; }
-    MeshScreenView #frame { height: 1fr; padding: 0 1; }
-    MeshScreenView #means { height: 0; padding: 1 1 0 1; }
-    MeshScreenView #means.-line { padding: 0 1; }
-    MeshScreenView #detail { width: 40; height: 1fr; padding: 0 1; border-left: solid $panel; }
-    MeshScreenView.-below { layout: vertical; }
-    MeshScreenView.-below #frame { padding: 0 1; }
-    MeshScreenView.-below #detail { width: 1fr; height: 7; border-left: none; border-top: solid $panel; }
-    MeshScreenView.-below.-short #detail { height: 4; }
+    MeshScreen { layout: horizontal; }
+    MeshScreen #mesh-left { width: 1fr; height: 1fr; }
+    MeshScreen #switches, MeshScreen #legend { height: 1; }
+    MeshScreen #frame { height: 1fr; padding: 0 1; }
+    MeshScreen #means { height: 0; padding: 1 1 0 1; }
+    MeshScreen #means.-line { padding: 0 1; }
+    MeshScreen #detail { width: 40; height: 1fr; padding: 0 1; border-left: solid $panel; }
+    MeshScreen.-below { layout: vertical; }
+    MeshScreen.-below #frame { padding: 0 1; }
+    MeshScreen.-below #detail { width: 1fr; height: 7; border-left: none; border-top: solid $panel; }
+    MeshScreen.-below.-short #detail { height: 4; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         # Clickable in the line of switches and in the legend.

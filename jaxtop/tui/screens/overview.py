@@ -14,7 +14,7 @@ from jaxtop.tui.draw.overview import arrange
 from jaxtop.tui.draw.overview.answers import bound_lines, finding_line, finding_lines
 from jaxtop.tui.draw.panel import FRAME_HEIGHT, FRAME_WIDTH, Heading, panel
 from jaxtop.tui.draw.panes.finding import coverage_pane, finding_pane
-from jaxtop.tui.screens.base import View
+from jaxtop.tui.screens.base import ScreenPane
 from jaxtop.tui.widgets.detail import Detail
 
 if TYPE_CHECKING:
@@ -32,15 +32,15 @@ FRAMED, MOST_OF_HEIGHT = (60, 24), 0.4
 LINES = ((40, 6), (20, 5), (12, 4), (0, 2))
 
 
-class OverviewView(View, can_focus=True):
+class OverviewScreen(ScreenPane, can_focus=True):
     """The findings, or what bounds a healthy run, and panels that answer the other questions."""
 
     DEFAULT_CSS = """
-    OverviewView #findings { height: auto; display: none; }
-    OverviewView #panels { height: 1fr; }
-    OverviewView #explained { display: none; height: 1fr; padding: 0 2; background: $surface; }
-    OverviewView.listed #findings, OverviewView.explained #explained { display: block; }
-    OverviewView.explained #panels, OverviewView.explained #findings { display: none; }
+    OverviewScreen #findings { height: auto; display: none; }
+    OverviewScreen #panels { height: 1fr; }
+    OverviewScreen #explained { display: none; height: 1fr; padding: 0 2; background: $surface; }
+    OverviewScreen.listed #findings, OverviewScreen.explained #explained { display: block; }
+    OverviewScreen.explained #panels, OverviewScreen.explained #findings { display: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "open", "Proof"),
@@ -104,7 +104,7 @@ class OverviewView(View, can_focus=True):
         wanted = subject.device_id if subject and subject.device_id is not None else device.id
         if self._proposed != Selection(device.agent, wanted):
             self.selection = self._proposed = Selection(device.agent, wanted)
-            self.post_message(View.Selected(self.selection))
+            self.post_message(ScreenPane.Selected(self.selection))
 
     def _draw(self) -> None:
         ink, row, now = self.ink, self.row, self.moment.now
@@ -242,10 +242,10 @@ class OverviewView(View, can_focus=True):
                 await self.app.run_action(f"app.screen('{screen}')")
 
 
-def proof_of(finding: Finding, moment: Moment) -> View.Drilled:
+def proof_of(finding: Finding, moment: Moment) -> ScreenPane.Drilled:
     """Return the message that opens the proof of a finding, with its subject selected."""
     members = (view.host.agent for run in moment.runs if run.id == finding.run for view in run.hosts)
     agent = finding.subject.agent or next(members, None)
     selection = Selection(agent, finding.subject.device_id)
     proof = finding.proof
-    return View.Drilled(selection, proof.screen, proof.filter, finding.row, finding)
+    return ScreenPane.Drilled(selection, proof.screen, proof.filter, finding.row, finding)

@@ -15,7 +15,7 @@ from jaxtop.tui.draw.marks import all_marks
 from jaxtop.tui.draw.plot import Drawn
 from jaxtop.tui.draw.plot_page import PlotPage, page
 from jaxtop.tui.draw.plotted import Beside, PlotSubject, choices, few, is_of_device, line_of, peers, ways
-from jaxtop.tui.screens.base import View
+from jaxtop.tui.screens.base import ScreenPane
 from jaxtop.tui.widgets.plot import Plot
 
 if TYPE_CHECKING:
@@ -31,11 +31,11 @@ HELD_SECONDS = 1.0
 FIRST_OF_DEVICE, FIRST_OF_HOST = ("utilization", "used_bytes"), (STEP_TIME.name, "process_cpu_cores")
 
 
-class PlotView(View):
+class PlotScreen(ScreenPane):
     """The line of the selection, compared with those of others, at the time that is shown."""
 
     DEFAULT_CSS = """
-    PlotView Plot { height: 1fr; padding: 0 1; }
+    PlotScreen Plot { height: 1fr; padding: 0 1; }
     """
 
     def __init__(self) -> None:

@@ -21,8 +21,8 @@ from jaxtop.tui.draw.panel import flowed
 from jaxtop.tui.draw.panes.peak import peak_lines
 from jaxtop.tui.draw.stacked import colour_of
 from jaxtop.tui.draw.table import Column, figure_column, ordinal_column, words_column
-from jaxtop.tui.screens.base import View
-from jaxtop.tui.screens.tables import TableView
+from jaxtop.tui.screens.base import ScreenPane
+from jaxtop.tui.screens.tables import TablePane
 from jaxtop.tui.widgets.detail import Words
 from jaxtop.tui.widgets.filter import FilteredTable
 from jaxtop.tui.widgets.table import Table
@@ -250,11 +250,11 @@ def about(row: ProgramRow, ink: Ink, width: int = 100) -> Text:
     return Text("\n").join(lines)
 
 
-class ProgramsView(TableView[Table[ProgramRow]]):
+class ProgramsScreen(TablePane[Table[ProgramRow]]):
     """One line per program, with the details of the one under the cursor below."""
 
     DEFAULT_CSS = """
-    ProgramsView #about { height: auto; min-height: 3; padding: 0 2; border-top: solid $panel; }
+    ProgramsScreen #about { height: auto; min-height: 3; padding: 0 2; border-top: solid $panel; }
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -293,14 +293,14 @@ class ProgramsView(TableView[Table[ProgramRow]]):
         """Show where the time of the program under the cursor goes."""
         if self.table.row is not None:
             name = self.table.row.view.program.name
-            self.post_message(View.Drilled(self.selection, "operations", row=name))
+            self.post_message(ScreenPane.Drilled(self.selection, "operations", row=name))
 
     def action_buffers(self) -> None:
         """Ask a process of the program under the cursor what holds memory at the peaks of its programs."""
         if self.table.row is not None:
-            self.post_message(View.Asked("peaks", self.table.row.view.agents))
+            self.post_message(ScreenPane.Asked("peaks", self.table.row.view.agents))
 
     def _chosen(self, row: Any) -> None:
         """Open the first host that has a different program, else the first that has this one."""
         view = row.view
-        self.post_message(View.Drilled(Selection((view.differs or view.agents)[0]), "hosts"))
+        self.post_message(ScreenPane.Drilled(Selection((view.differs or view.agents)[0]), "hosts"))

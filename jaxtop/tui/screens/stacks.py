@@ -21,8 +21,8 @@ from jaxtop.tui.draw.panes.flame import SharedLine, flame, shared_lines
 from jaxtop.tui.draw.table import Column
 from jaxtop.tui.filters import expressions
 from jaxtop.tui.filters.expressions import Field, words
-from jaxtop.tui.screens.base import View
-from jaxtop.tui.screens.tables import TableView
+from jaxtop.tui.screens.base import ScreenPane
+from jaxtop.tui.screens.tables import TablePane
 from jaxtop.tui.widgets.detail import Detail, Words
 from jaxtop.tui.widgets.filter import CONDITIONS, FilteredTable
 from jaxtop.tui.widgets.folding import FoldingTable
@@ -107,12 +107,12 @@ class StackTable(FoldingTable[StackNode]):
         return sum(len(node.hosts) for node in self._shown if node.depth == 0), hosts
 
 
-class StacksView(TableView[StackTable]):
+class StacksScreen(TablePane[StackTable]):
     """The cause of a stall, if there is one, with the groups of stacks below."""
 
     DEFAULT_CSS = """
-    StacksView #diagnosis { height: auto; max-height: 5; padding: 0 2; }
-    StacksView #flame { padding: 0 2; border-top: solid $panel; }
+    StacksScreen #diagnosis { height: auto; max-height: 5; padding: 0 2; }
+    StacksScreen #flame { padding: 0 2; border-top: solid $panel; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("p", "app.stacks", "Sample now")]
     _nouns = several(())
@@ -280,4 +280,4 @@ class StacksView(TableView[StackTable]):
         host = row.host
         if host is not None:
             self.selection = Selection(host.agent)
-            self.post_message(View.Selected(self.selection))
+            self.post_message(ScreenPane.Selected(self.selection))

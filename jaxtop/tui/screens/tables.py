@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from jaxtop.tui.columns.devices import AnyRow, tone
 from jaxtop.tui.columns.figures import HISTORY_KEY
 from jaxtop.tui.core.moment import Selection
-from jaxtop.tui.screens.base import View
+from jaxtop.tui.screens.base import ScreenPane
 from jaxtop.tui.widgets.table import Table
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 AnyTable = TypeVar("AnyTable", bound=Table[Any])
 
 
-class TableView(View, Generic[AnyTable]):
+class TablePane(ScreenPane, Generic[AnyTable]):
     """A screen with a table."""
 
     # The figures that the history column can show, by the key of the column that the table is sorted by.
@@ -69,7 +69,7 @@ class TableView(View, Generic[AnyTable]):
             self.show(self.moment)
 
 
-class DeviceTableView(TableView[Table[AnyRow]], Generic[AnyRow]):
+class DeviceTablePane(TablePane[Table[AnyRow]], Generic[AnyRow]):
     """A screen with a table of devices. Enter opens the mesh."""
 
     def __init__(
@@ -96,9 +96,9 @@ class DeviceTableView(TableView[Table[AnyRow]], Generic[AnyRow]):
 
     def _moved(self, row: Any) -> None:
         self.selection = Selection(*row.device.key)
-        self.post_message(View.Selected(self.selection))
+        self.post_message(ScreenPane.Selected(self.selection))
         self._redraw()
 
     def _chosen(self, row: Any) -> None:
         self.selection = Selection(*row.device.key)
-        self.post_message(View.Drilled(self.selection, "mesh"))
+        self.post_message(ScreenPane.Drilled(self.selection, "mesh"))

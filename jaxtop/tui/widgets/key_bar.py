@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from textual import events
     from textual.binding import ActiveBinding
 
-    from jaxtop.base.feature import Screen
+    from jaxtop.base.feature import ScreenEntry
     from jaxtop.model import Severity
 
 SCREEN_ACTION = "screen("
@@ -170,7 +170,7 @@ class KeyBar(Static):
     KeyBar { dock: bottom; height: 1; background: $panel; }
     """
 
-    def __init__(self, tabs: Tabs | None = None, screens: Sequence[Screen] = ()) -> None:
+    def __init__(self, tabs: Tabs | None = None, screens: Sequence[ScreenEntry] = ()) -> None:
         """Create it, with the screens in their order."""
         super().__init__(id="keys")
         self._tabs, self._screens = tabs, {each.name: each for each in screens}

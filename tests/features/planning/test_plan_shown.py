@@ -223,7 +223,7 @@ def test_json_has_the_arrays_on_request():
 
 def test_the_table_has_today_first_and_says_what_each_figure_is():
     lines = as_text.to_text(PLAN, 140).splitlines()
-    head = "train: today's layout (13.4 ms a step), then by the middle of the step time"
+    head = "train: today's layout (13.4 ms a step), then by the mid-range step time"
     assert lines[0] == f"{head}; limit 8.0 GiB a device"
     table = {line.split("  ")[0]: line for line in lines[2:]}
     assert list(table)[:2] == ["MESH", "data 2 × model 4 (today)"]
