@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jaxtop import wire
@@ -12,8 +11,8 @@ from jaxtop.base.names import as_file_name, reason
 from jaxtop.recording import Keyframe, RecordingLimits, RecordingWriter
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterable
+    from pathlib import Path
 
     from jaxtop_agent.core.board import Board
 
@@ -31,13 +30,12 @@ NO_ANSWER, NO_ANSWER_TAKES = 10.0, 10
 class BlackBox:
     """The recording of one agent. The publisher never waits for it; `run` needs its own thread."""
 
-    def __init__(self, board: Board, record: str | os.PathLike[str], minutes: int) -> None:
+    def __init__(self, board: Board, record: Path, minutes: int) -> None:
         """Record into this folder; for a file name ending in .mcap, into its folder and under its name."""
         self._board = board
         identity = board.identity
-        asked = Path(record).expanduser()
-        folder, stem = (asked.parent, asked.stem) if asked.suffix == ".mcap" else (asked, identity.name or "")
-        self._folder = folder.absolute()  # the script may change its working directory
+        is_file = record.suffix == ".mcap"
+        self._folder, stem = (record.parent, record.stem) if is_file else (record, identity.name or "")
         name = (
             f"{as_file_name(stem)}-{as_file_name(identity.hostname)}-{identity.pid}-{identity.agent[:6]}.mcap"
         )

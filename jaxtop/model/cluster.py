@@ -49,8 +49,8 @@ REDUCERS = (
     Reducer(
         fold.reduce,
         _writes(
-            "hosts", "machines", "unmet", "history", "figures", "past_arrays", "meshes", "inventories",
-            "layout_changes", "dropped",
+            "hosts", "machines", "unmet", "history", "figures", "scalar_tails", "past_arrays", "meshes",
+            "inventories", "layout_changes", "dropped",
         ),
     ),
     Reducer(joining.reduce, _writes("windows")),
@@ -58,8 +58,9 @@ REDUCERS = (
     Reducer(
         exited.reduce,
         _writes(
-            "hosts", "machines", "history", "figures", "past_arrays", "past_windows", "meshes",
-            "inventories", "windows", "stalls", "stall_checks", "dropped", "last_sweep", "layout_changes",
+            "hosts", "machines", "history", "figures", "scalar_tails", "past_arrays", "past_windows",
+            "meshes", "inventories", "windows", "stalls", "stall_checks", "dropped", "last_sweep",
+            "layout_changes",
         ),
         concludes=True,
     ),

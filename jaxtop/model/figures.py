@@ -445,5 +445,5 @@ def scalar_figure(name: str) -> Figure:
     """Return the figure of a scalar that a script reports; it has no column, but a plot."""
     return Figure(
         Scope.SCRIPT, f"{SCALAR}{name}", shortened(name), Unit.LOSS, name, "", "script",
-        "A scalar that the script reports or logs.", has_column=False,
+        "A value that the script reports or logs, or that its engine serves.", has_column=False,
     )  # fmt: skip

@@ -19,7 +19,7 @@ from jaxtop.model.programs.launched import launched_with
 from jaxtop.model.programs.reported import about_programs
 from jaxtop.model.series import stored
 from jaxtop.model.stalls.crashes import ending
-from jaxtop.model.state import HISTORY, PAST_ARRAYS, LoggedEvent, PulseSample
+from jaxtop.model.state import HISTORY, MOST_SCALARS, PAST_ARRAYS, LoggedEvent, PulseSample, ScalarSample
 from jaxtop.model.steps.losses import followed
 from jaxtop.model.wall_time.spent import ledger_with
 
@@ -191,6 +191,7 @@ def _pulse(state: ClusterState, host: Host, pulse: wire.Pulse, at: float) -> Hos
     past = state.figures.setdefault(host.agent, deque(maxlen=HISTORY))
     figures = stored(pulse, has_devices=state.is_drawn)
     past.append((at, past[-1][1] if past and past[-1][1] == figures else figures))
+    _note_scalars(state, host, pulse)
     return host.but(
         pulse=pulse,
         pulse_at=at,
@@ -206,6 +207,19 @@ def _pulse(state: ClusterState, host: Host, pulse: wire.Pulse, at: float) -> Hos
         rises=risen(host, pulse),
         rhythm_change=_rhythm_change(host.rhythm_change, pulse, at),
     )
+
+
+def _note_scalars(state: ClusterState, host: Host, pulse: wire.Pulse) -> None:
+    """Note the scalars of a pulse that came after the curves of its agent."""
+    curves = host.curves
+    if not curves.curves or pulse.at_ms < curves.at_ms:
+        return
+    values = tuple(pulse.values.get(each.name) for each in curves.curves)
+    tail = state.scalar_tails.setdefault(host.agent, deque(maxlen=MOST_SCALARS))
+    if tail and tail[0].at_ms < curves.at_ms:
+        tail.clear()
+    if not tail or tail[-1].values != values:
+        tail.append(ScalarSample(pulse.at_ms, values))
 
 
 def _rhythm_change(before: RhythmChange, pulse: wire.Pulse, at: float) -> RhythmChange:

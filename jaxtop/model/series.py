@@ -51,7 +51,7 @@ def stored(pulse: Pulse, *, has_devices: bool = True) -> bytes:
 def figure_series(cluster: ClusterState, agent: str, figure: Figure, position: int = 0) -> list[Point]:
     """Return a figure of a host, or of the device at this position, with its times; None where unknown."""
     if figure.scope is Scope.SCRIPT:
-        return curve_of(cluster.hosts[agent], figure.field)
+        return curve_of(cluster.hosts[agent], figure.field, cluster.scalar_tails.get(agent, ()))
     return list(_points(cluster, agent, figure, position, None))
 
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 MOST_EVENTS = 1000
 # Samples that are kept of each host: two minutes at the default interval.
 HISTORY = 120
+# The scalars of so many pulses are kept of each host, until its next curves.
+MOST_SCALARS = 32
 # Past censuses that are kept of each host.
 PAST_ARRAYS = 16
 
@@ -120,6 +122,13 @@ class RunStall(Struct, frozen=True, array_like=True):
     reported_at: TimeS = 0.0
 
 
+class ScalarSample(NamedTuple):
+    """The scalars of a pulse, in the order of the curves of its agent, by the agent's clock."""
+
+    at_ms: int
+    values: tuple[float | None, ...]
+
+
 @dataclass
 class ClusterState:
     """Everything that a viewer knows. Hosts and what they hold are frozen values, which are replaced."""
@@ -134,7 +143,10 @@ class ClusterState:
     # All figures of the same pulses, encoded. Keyframes leave them out because they would make a keyframe
     # many times as large. After a jump they start empty, so comparisons of two models ignore them.
     figures: dict[str, deque[tuple[float, bytes]]] = field(default_factory=dict, repr=False, compare=False)
-    # Whether plots show them. Else those of devices are left out: at a thousand hosts they take 100 MB.
+    # The scalars of the pulses since an agent sent its curves, in their order, where they changed. Keyframes
+    # leave them out.
+    scalar_tails: dict[str, deque[ScalarSample]] = field(default_factory=dict, repr=False, compare=False)
+    # Whether plots show figures. Else those of devices are left out: at a thousand hosts they take 100 MB.
     is_drawn: bool = field(default=True, repr=False, compare=False)
     past_arrays: dict[str, deque[wire.Arrays]] = field(default_factory=dict)
     # The last windows of each agent, as they came. Not compared: a recording has other times and numbers.

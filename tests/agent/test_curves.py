@@ -102,11 +102,12 @@ def test_losses_take_the_place_of_others_where_there_are_too_many():
     assert not curves.gather(AT_MS + 2)
 
 
-def test_many_or_long_curves_are_sent_more_rarely():
+def test_many_or_long_curves_are_sent_more_rarely_and_new_ones_soon():
     curves = AllCurves()
     curves.note("loss", "agent", 1.0)
     curves.gather(AT_MS)
-    assert (curves.pause(1), curves.pause(1024)) == (20.0, 512.0)
+    pauses = [curves.pause(1) for _ in range(6) if curves.message(AT_MS)]
+    assert (pauses, curves.pause(1024)) == ([4, 8, 12, 16, 20, 20], 512)
     for number in range(MOST_CURVES):
         curves.note(f"m{number}", "agent", 1.0)
         curves.gather(AT_MS)
@@ -146,14 +147,33 @@ def test_a_viewer_that_comes_late_or_jumps_has_the_curve_from_the_start_to_the_l
     ]
     cluster = folded([*well(), *sent])
     points = figure_series(cluster, agent_id(0), scalar_figure("loss"))
-    assert points == [(NOW + 1, 4.0), (NOW + 3, None), (NOW + 5, 2.0), (NOW + 20, None)]
-    drawn = [(NOW + 1, 4.0), (NOW + 3, 3.0), (NOW + 5, 2.0), (NOW + 20, 0.5)]
+    unseen = NOW + 6, None  # from when the curve was sent until the viewer came
+    assert points == [(NOW + 1, 4.0), (NOW + 3, None), (NOW + 5, 2.0), unseen, (NOW + 20, None)]
+    drawn = [(NOW + 1, 4.0), (NOW + 3, 3.0), (NOW + 5, 2.0), unseen, (NOW + 20, 0.5)]
     assert figure_series(cluster, agent_id(0), scalar_figure("rare")) == drawn
     (_, end, _, _) = extent([PlotLine("a", tuple(points), is_chosen=True)], None)
     assert end >= NOW + 20, "a plot of what is not finite any more goes on to now"
     again = folded(keyframe.frames(cluster, NOW + 20))
     assert figure_series(again, agent_id(0), scalar_figure("loss")) == points
     assert figure_series(cluster, agent_id(1), scalar_figure("loss")) == []
+
+
+def test_what_a_viewer_sees_after_the_curve_continues_it_without_a_gap():
+    curve, same = kept([4.0, 2.0]), msgspec.structs.replace(kept([3.0]), name="same")
+    pulses = [
+        (4 + i, wire.Pulse(AT_MS + (4 + i) * 1_000, step=wire.Step(i, i, {"loss": 1.0 - i / 8, "same": 3.0})))
+        for i in (1, 2, 3, 4)
+    ]
+    sent = [frame(agent_id(0), wire.Curves(AT_MS + 4_000, (curve, same)), NOW + 4)]
+    cluster = folded([*well(), *sent, *(frame(agent_id(0), each, NOW + at) for at, each in pulses)])
+    seen = [(NOW + 4 + i, 1.0 - i / 8) for i in (1, 2, 3, 4)]
+    assert figure_series(cluster, agent_id(0), scalar_figure("loss"))[1:] == seen
+    late = folded([*well(), *sent, frame(agent_id(0), pulses[-1][1], NOW + 8)])
+    assert (NOW + 4, None) in figure_series(late, agent_id(0), scalar_figure("loss"))
+    values = [value for _, value in figure_series(late, agent_id(0), scalar_figure("same"))]
+    assert set(values) == {3.0}, "nothing was logged meanwhile"
+    cluster.feed(frame(agent_id(0), wire.Curves(AT_MS + 9_000, (curve,)), NOW + 9))
+    assert [at for at, _ in figure_series(cluster, agent_id(0), scalar_figure("loss"))] == [NOW + 1, NOW + 8]
 
 
 def test_bytes_of_a_hostile_agent_are_no_error():

@@ -258,7 +258,7 @@ LAMBDAS = """
         for each in (double, negate, *alike):
             each(x)
     launched = jaxtop_agent._agent._hooks.launched
-    order = [each.function for each in launched.since(0)][-20:]
+    order = [each.function for each in launched.launches_since(0)][-20:]
     print(json.dumps([launched.totals()["<lambda>"], [order.index(each) for each in order]]))
 """
 
@@ -267,5 +267,6 @@ LAMBDAS = """
 def test_functions_of_one_name_from_different_lines_are_told_apart_and_counted_together(tmp_path):
     """Two from one line are one, however often it makes them."""
     done = run(PYTHON, script(tmp_path, LAMBDAS))
+    assert done.stderr == ""
     count, order = json.loads(done.stdout)
     assert count == 24 and order == [0, 1, 2, 2] * 5

@@ -77,6 +77,12 @@ def test_its_number_is_that_of_the_name_that_the_script_gave_it(monkeypatch, nam
     assert roles.of_process("", Family("f1"))["role_number"] is None
 
 
+def test_who_says_where_its_figures_are_served_is_taken_for_an_engine():
+    found = roles.of_process("", Family("f1"), serves=True)
+    assert (found["role"], found["is_role_guessed"]) == ("engine", True)
+    assert roles.of_process("router", Family("f1"), serves=True)["role"] == "router"
+
+
 def test_what_is_said_is_no_guess_and_the_first_process_has_none():
     said = {"role": "learner", "parent_pid": None, "role_number": None}
     assert roles.of_process("learner", Family("f1")) == said

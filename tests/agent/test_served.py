@@ -7,6 +7,7 @@ import json
 import threading
 import time
 from math import inf, nan
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -17,9 +18,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from jaxtop.model import figure_series
 from jaxtop.model.figures import scalar_figure
 from jaxtop_agent.core import settings
+from jaxtop_agent.core.settings import ServedAt
 from jaxtop_agent.served import figures as served_figures
+from jaxtop_agent.served import scraper
 from jaxtop_agent.served.exposition import samples
 from jaxtop_agent.served.figures import MOST_FIGURES, ServedFigures
+from jaxtop_agent.served.scraper import PATIENT, Scraper
 from tests import builders
 from tests.stage import shown_after
 from tests.support import PYTHON, environment, jaxtop, processes, run, script, until_a_run_is_found, viewer
@@ -202,6 +206,43 @@ def test_a_real_engine_has_its_figures_in_the_json_and_the_plot(tmp_path):
     assert 0 < found["app_requests /s"] <= 20 and found["app_requests_waiting"] == 3.0
     assert set(curve) == {3.0}
     assert shown["served"]["app_requests_waiting"] == 3.0 and shown["sources"]["served figures"] == "on"
+
+
+class StandIn:
+    """The board of an agent, and what an engine answers."""
+
+    def __init__(self, monkeypatch):
+        self.answer = ""
+        self.board = SimpleNamespace(sources={}, served=SimpleNamespace(figures={}))
+        monkeypatch.setattr(scraper, "fetched", lambda _: self.asked())
+        self.scraper = Scraper(self.board, ServedAt("127.0.0.1", 8000, "/metrics"))
+
+    def asked(self):
+        if not self.answer:
+            raise ValueError("it answers 404 Not Found")
+        return self.answer
+
+    def look(self):
+        self.scraper._look()
+        return self.board.sources["served figures"]
+
+
+def test_where_nothing_is_served_it_waits_for_a_while_and_is_off_then(monkeypatch):
+    engine = StandIn(monkeypatch)
+    said = [engine.look() for _ in range(PATIENT)]
+    why = "http://127.0.0.1:8000/metrics does not serve them: it answers 404 Not Found"
+    assert said == [*[f"waiting: {why}"] * (PATIENT - 1), f"off: {why}"]
+    engine.answer = "<html><p>hello 5</p></html>"
+    assert engine.look() == "off: http://127.0.0.1:8000/metrics serves no figures"
+    engine.answer = "# TYPE a counter\na_total 5\n"
+    assert engine.look() == "on", "rates come with the next text"
+
+
+def test_a_histogram_without_a_bound_has_no_percentiles():
+    figures = ServedFigures()
+    for count in (0, 10):
+        found = figures.take(f'a_bucket{{le="+Inf"}} {count}\na_count {count}\n', 5.0 + count)
+    assert not [name for name in found if "p50" in name or "p99" in name]
 
 
 def test_the_pane_of_a_host_has_them():

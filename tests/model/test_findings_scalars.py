@@ -153,6 +153,16 @@ def test_rules_about_values_that_are_not_reported_are_not_checked():
     assert ("r1", "norm_rose") not in noted(part("params")).cluster.findings.unchecked
 
 
+def test_a_value_that_is_not_finite_now_leaves_its_rule_unchecked_until_its_step_is_known():
+    run = Staged(2)
+    run.train(8, reports(math.nan, name="aux"))
+    assert "has not arrived yet" in run.cluster.findings.unchecked["r1", "bad_value"]
+    run.tell(0, wire.Scalars(int(run.at * 1000), (bad("aux"),)))
+    run.train(8, reports(math.nan, name="aux"))
+    assert ("r1", "bad_value") not in run.cluster.findings.unchecked
+    assert "aux is NaN since step 838" in run.the("bad_value").text
+
+
 def test_long_names_and_huge_numbers_leave_findings_short_and_valid():
     name = "model/decoder/" + "block/" * 14 + "grad_norm"
     rise = wire.Rise(10**7, 1e300, 10**7, 1e-300, 1e299, 1e280, name, 10**4)

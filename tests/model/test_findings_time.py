@@ -17,7 +17,7 @@ from jaxtop.model.wall_time.parts import Parts
 from tests import builders, made_windows, staged_collectives
 from tests.builders import NOW, agent_id, folded, frame, hello
 from tests.made_windows import Made
-from tests.staged_parts import EVEN, LINE, activity, rhythm, run, window
+from tests.staged_parts import EVEN, LINE, activity, rhythm, run, two_hosts, window
 
 SAVES = wire.ActiveLine(wire.Place("train.py", 90, "save_checkpoint"), wire.SCRIPT, 50)
 READS = wire.ActiveLine(wire.Place("train.py", 61, "train"), wire.WAIT, 70)
@@ -737,6 +737,26 @@ class TestMachines:
             assert one.text.startswith("other processes use the CPU of hosts 0–1: ")
             assert one.subject.process_index == 0
         assert one.cost.share_of_step == pytest.approx(0.5)
+
+    def test_others_cost_no_more_than_the_time_in_which_a_core_is_wanted(self):
+        """For 60 % of each step the scripts do something else; then their processes use less CPU."""
+        cluster = two_hosts(took=(200, 200), script=(24, 24), at=NOW - 20)
+        for index in range(2):
+            own = (wire.Device(index, "cpu", "cpu", 0),)
+            cluster.feed(frame(agent_id(index), hello(index, 2, own, platform="cpu", boot="b"), NOW))
+        for i in range(30):
+            own = 900 if i < 16 else 100
+            for index in range(2):
+                sample = wire.HostSample(
+                    cpu_pressure_permille=800, machine_cpu_permille=1000, cores_milli=2000,
+                    process_cpu_permille=own,
+                )  # fmt: skip
+                last = cluster.hosts[agent_id(index)].pulse
+                at_ms = int((NOW + i / 10) * 1000)
+                seen = msgspec.structs.replace(last, at_ms=at_ms, host=sample)
+                cluster.feed(frame(agent_id(index), seen, NOW + i / 10))
+        (one,) = found("cpu_contention", cluster, NOW + 3)
+        assert 0.2 < one.cost.share_of_step < 0.45, "what is left of a step is the most that it can be"
 
     def test_memory_and_disks(self):
         assert (

@@ -282,7 +282,7 @@ def test_a_laptop_that_reaches_only_the_login_host_sees_the_run_through_ssh(logi
 SHOWN = {
     "2": "memory used    Tab",
     "3": "STEPS/S",
-    "D": "OF MOST",
+    "D": "OF LARGEST",
     "4": "['w']",
     "5": "8 devices hold",
     "6": "all-reduce",
@@ -291,7 +291,7 @@ SHOWN = {
     "8": "WHAT HAPPENED",
     "9": "press p",
     "0": "alone",
-    "W": "OF TODAY",
+    "W": "VS TODAY",
     "H": "goodput",
     "1": "mesh      ",
 }

@@ -62,7 +62,7 @@ class AgentSettings(NamedTuple):
     bind: str
     interval: float
     collectives: str = "auto"
-    record: str | os.PathLike[str] | None = None
+    record: Path | None = None
     record_minutes: int = MINUTES
     # The peak rate of each device in operations per second, where the user overrides our table.
     peak_flops: int | None = None
@@ -128,7 +128,7 @@ def read(
             "JAXTOP_INTERVAL", USUAL_INTERVAL, SHORTEST_INTERVAL, LONGEST_INTERVAL, "interval"
         ),
         collectives=given.policy("JAXTOP_COLLECTIVES", "collectives"),
-        record=record or os.environ.get("JAXTOP_RECORD") or None,
+        record=_whole_path(record or os.environ.get("JAXTOP_RECORD")),
         record_minutes=round(given.number("JAXTOP_RECORD_MINUTES", MINUTES, 0, MOST_MINUTES)),
         peak_flops=round(given.number("JAXTOP_PEAK_FLOPS", 0, 0, MOST_FLOPS)) or None,
         simulated_limit=round(given.number("JAXTOP_SIMULATED_LIMIT", 0, 0, MOST_BYTES)) or None,
@@ -146,6 +146,11 @@ def read(
     for each in settings.ignored:
         debuglog.warning("settings", each)
     return settings
+
+
+def _whole_path(given: str | os.PathLike[str] | None) -> Path | None:
+    """Return a path as it is now: the script may change its working directory."""
+    return Path(given).expanduser().absolute() if given else None
 
 
 def named_role(given: object) -> str:

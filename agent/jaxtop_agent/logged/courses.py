@@ -113,9 +113,9 @@ class Courses:
         now = time.monotonic()
         self._has_new |= self._curves.gather(now_ms())
         if self._has_new and now >= self._curves_due:
+            self._board.send(self._curves.message(now_ms()))
             pause = self._curves.pause(self._board.sampler.process_count)
             self._has_new, self._curves_due = False, now + pause
-            self._board.send(self._curves.message(now_ms()))
 
     def _find_lead(self, loss: Course) -> None:
         """Find the norm whose high values began before the rise of a loss and reached it."""

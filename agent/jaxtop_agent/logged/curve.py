@@ -18,8 +18,9 @@ LONGEST_NAME = 200
 LARGEST = 3e38
 # A time in a file may be rounded.
 CLOCKS_DIFFER_MS = 1_000
-# Curves are sent every so many seconds, and more rarely the more processes there are, or bytes.
-SEND_EVERY_S, SEND_EACH_S, BYTES_A_SECOND = 20.0, 0.5, 100
+# Curves are sent every so many seconds, at first sooner, and more rarely the more processes there are, or
+# bytes.
+SEND_EVERY_S, SOON_S, SEND_EACH_S, BYTES_A_SECOND = 20.0, 4.0, 0.5, 100
 
 
 class AllCurves:
@@ -32,6 +33,7 @@ class AllCurves:
         self._keepers: dict[tuple[str, str], CurveKeeper] = {}
         self._new: dict[tuple[str, str], list[tuple[float, float | None]]] = defaultdict(list)
         self._came_ms: dict[tuple[str, str], int] = {}
+        self._sent = 0
 
     def note(self, name: str, origin: str, value: float, at: float | None = None) -> None:
         """Note a value, with the time at which the script logged it if that is known."""
@@ -57,9 +59,11 @@ class AllCurves:
     def pause(self, processes: int) -> float:
         """Return how many seconds to wait after curves were sent."""
         size = sum(map(len, self._keepers.values()))
-        return max(SEND_EVERY_S, SEND_EACH_S * processes, size / BYTES_A_SECOND)
+        usual = min(SEND_EVERY_S, SOON_S * self._sent)
+        return max(usual, SEND_EACH_S * processes, size / BYTES_A_SECOND)
 
     def message(self, now_ms: int) -> Curves:
+        self._sent += 1
         return Curves(now_ms, tuple(each.curve() for each in self._keepers.values()))
 
     def _makes_room(self, name: str) -> bool:

@@ -39,6 +39,11 @@ class ServedFigures:
         self._before: dict[tuple[str, Labels], float] = {}
         self._at: float | None = None
 
+    @property
+    def has_counters(self) -> bool:
+        """Whether the last text had any; one text alone shows no rates."""
+        return bool(self._before)
+
     def take(self, text: str, at: float) -> dict[str, float]:
         """Return the figures of a text that was read at this time, those that matter most first."""
         said = types(text)
@@ -139,7 +144,7 @@ def _percentiles(name: str, moved: Iterable[ServedSample]) -> Iterator[tuple[str
 def _percentile(buckets: list[tuple[float, float]], share: float) -> float | None:
     """Return the value below which this share is; None without any. Beyond the last bound, that bound."""
     total = buckets[-1][1]
-    if total <= 0 or buckets[-1][0] != inf:
+    if total <= 0 or buckets[-1][0] != inf or len(buckets) < 2:
         return None
     wanted = share * total
     for (low, below), (high, upto) in pairwise([(0.0, 0.0), *buckets]):

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from jaxtop_agent.core.board import Board
     from jaxtop_agent.core.settings import ServedAt
 
-EVERY_S, PATIENCE_S = 5.0, 2.0
+# A text is read this often; the engine has so long to answer, and so many times until the figures are off.
+EVERY_S, PATIENCE_S, PATIENT = 5.0, 2.0, 6
 MOST_BYTES = 1 << 20
 MOST_KEPT = 64
 SOURCE = "served figures"
@@ -29,6 +30,7 @@ class Scraper:
         self._board, self._at = board, served_at
         self._figures = ServedFigures()
         self._new: deque[tuple[float, dict[str, float]]] = deque(maxlen=MOST_KEPT)
+        self._failures = 0
         # An engine may not answer. The end of the script does not wait for that.
         self.is_away = False
 
@@ -54,16 +56,26 @@ class Scraper:
             text = fetched(self._at)
         except (OSError, http.client.HTTPException, ValueError) as error:
             debuglog.info("served", f"nothing from {self._at}", error)
-            board.sources[SOURCE] = f"waiting: {self._at} does not serve them: {reason(error)}"
+            why = str(error) if isinstance(error, ValueError) else reason(error)
+            self._fail(f"{self._at} does not serve them: {why}")
             board.served.figures = {}
             return
         finally:
             self.is_away = False
         now = time.time()
-        found = self._figures.take(text, now)
-        board.served.figures = found
+        found = board.served.figures = self._figures.take(text, now)
         self._new.append((now, found))
-        board.sources[SOURCE] = "on"
+        if found or self._figures.has_counters:
+            self._failures = 0
+            board.sources[SOURCE] = "on"
+        else:
+            self._fail(f"{self._at} serves no figures")
+
+    def _fail(self, why: str) -> None:
+        """Say why there are no figures; an engine that has just been started gets some time."""
+        self._failures += 1
+        state = "waiting" if self._failures < PATIENT else "off"
+        self._board.sources[SOURCE] = f"{state}: {why}"
 
 
 def fetched(served_at: ServedAt) -> str:

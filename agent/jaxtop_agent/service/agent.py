@@ -252,7 +252,7 @@ class Agent:
                     settings.simulated_limit,
                 ),
                 family=self.family.id,
-                **roles.of_process(self.role, self.family),
+                **roles.of_process(self.role, self.family, serves=settings.scrape is not None),
             ),
             interval=settings.interval,
             sources=settings.sources,

@@ -17,18 +17,21 @@ if TYPE_CHECKING:
 # The names that multiprocessing and concurrent.futures give by themselves, such as SpawnPoolWorker-3.
 _USUAL = re.compile(r"(Fork|Spawn|ForkServer)?(Pool|Nondaemon)?(Process|Worker|MainProcess)(-[\d:-]+)?")
 _NUMBER = re.compile(r"[-_ .:#]*(\d{1,9})$")
-WORKER = "worker"
+WORKER, ENGINE = "worker", "engine"
 # The titles of Ray's workers: `ray::Actor` or `ray::Actor.method`, and for a task its function.
 _RAY = re.compile(r"ray::(?!IDLE\b)(\w+)")
 
 
-def of_process(said: str, family: Family) -> dict[str, Any]:
-    """Return the fields of the hello: the role, whether it is a guess, its number, and the parent's pid."""
+def of_process(said: str, family: Family, *, serves: bool = False) -> dict[str, Any]:
+    """Return the fields of the hello: the role, whether it is a guess, its number, and the parent's pid.
+
+    A process of which the script says where its figures are served `serves`.
+    """
     name = _given_name() or _named_by_ray() if family.is_of_child else ""
     found: dict[str, Any] = {"parent_pid": _parent(family), "role_number": _number(name)}
     if said:
         return {"role": said, **found}
-    guess = _guess(family, name)
+    guess = ENGINE if serves else _guess(family, name)
     return {"role": guess, "is_role_guessed": guess is not None, **found}
 
 

@@ -22,6 +22,8 @@ HOUR_S = 3600.0
 BAR = 24
 # Less lost device time than this is not reported of an attempt.
 WORTH_SAYING_S = 1.0
+# From this share of the steps on, the first sentence has what took it.
+MUCH_OF_STEPS = 0.2
 # At most so many processes are listed by themselves: those that spent most on something else than steps.
 MOST_PROCESSES = 4
 # A process is worse than the others if it spent this share of the time more on other things than they.
@@ -59,7 +61,15 @@ def verdict(job: JobLedger) -> str:
         return f"{job.name}: {over}, nothing measured yet"
     rest = [each for each in by_size(job) if each[0] != PRODUCTIVE]
     most = f", most of the rest {WORDS[rest[0][0]]} ({rest[0][1] / job.total:.1%})" if rest else ""
-    return f"{job.name}: goodput {job.goodput:.1%}{most}; {over}"
+    return f"{job.name}: goodput {job.goodput:.1%}{most}; {over}{_within_steps(job)}"
+
+
+def _within_steps(job: JobLedger) -> str:
+    """Return what took much of the steps, which count as productive as a whole; empty if nothing did."""
+    shares = {} if job.step_parts is None else job.step_parts.shares
+    lost = [(share, name) for name, share in shares.items() if name not in ("compute", "unknown")]
+    share, name = max(lost, default=(0.0, ""))
+    return f"; of its steps {name.replace('_', ' ')} {units.share(share)}" if share >= MUCH_OF_STEPS else ""
 
 
 def _kinds(job: JobLedger) -> Iterator[str]:

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 CHECK_EVERY = 2.0
 # With more hosts than this for each of these seconds they are checked more rarely, in proportion.
 HOSTS_A_SECOND = 256
+# A cause costs at least this part of what its consequence costs.
+EXPLAINS_FROM = 0.25
 # While a rule cannot be checked, its findings stay for this long. Those that cost time do not outlast a
 # change of the step's rhythm.
 UNCHECKED_STAYS = 120.0
@@ -103,20 +105,21 @@ def reported_findings(state: ClusterState) -> list[Finding]:
         for each in state.findings.ongoing.values()
         if each.is_reported and each.finding.rule in RULES_BY_NAME
     ]
-    explained = {(each.run, name) for each in reported for name in _explains(each)}
-    causes = [each for each in reported if (each.run, each.rule) not in explained]
+    causes = [each for each in reported if not any(_explains(cause, each) for cause in reported)]
     return sorted((_with_consequences(each, reported) for each in causes), key=lambda each: each.order)
 
 
-def _explains(cause: Finding) -> tuple[str, ...]:
-    return RULES_BY_NAME[cause.rule].explains if cause.explains is None else cause.explains
+def _explains(cause: Finding, other: Finding) -> bool:
+    """Return whether a finding is the cause of another: not if it costs only a small part of that."""
+    rules = RULES_BY_NAME[cause.rule].explains if cause.explains is None else cause.explains
+    if cause.run != other.run or other.rule not in rules:
+        return False
+    share, whole = cause.cost.share_of_step, other.cost.share_of_step
+    return share is None or whole is None or share >= EXPLAINS_FROM * whole
 
 
 def _with_consequences(cause: Finding, reported: list[Finding]) -> Finding:
-    explains = _explains(cause)
-    titles = {
-        RULES_BY_NAME[each.rule].title for each in reported if each.run == cause.run and each.rule in explains
-    }
+    titles = {RULES_BY_NAME[each.rule].title for each in reported if _explains(cause, each)}
     return replace(cause, consequences=tuple(sorted(titles))) if titles else cause
 
 

@@ -11,9 +11,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from jaxtop.model.host import Host
+    from jaxtop.model.state import ScalarSample
     from jaxtop.wire import Scalar, ScalarCurve
 
 LONGEST_NAME = 30
+# A viewer that has no pulse within this time of a curve came later, and does not know what was between.
+UNSEEN_S = 3.0
 # Evidence has no larger numbers.
 _LARGEST = float(1 << 62)
 
@@ -49,16 +52,24 @@ class ScalarOn(NamedTuple):
         )
 
 
-def curve_of(host: Host, name: str) -> list[tuple[float, float | None]]:
-    """Return a scalar of a process over time, by its clock; None where it is not finite.
+def curve_of(host: Host, name: str, tail: Iterable[ScalarSample] = ()) -> list[tuple[float, float | None]]:
+    """Return a scalar of a process over time, by its clock; None where it is not finite, or not known.
 
-    Scripts log rarely: the line goes straight from each value to the next one. The last value is that of the
-    last pulse; what was between it and the last ones that were sent is not known.
+    Scripts log rarely: the line goes straight from each value to the next one. What follows the curve that
+    the agent has sent comes from its pulses; a viewer that came later knows nothing of the time between.
     """
-    curve = next((each for each in host.curves.curves if each.name == name), None)
-    if curve is None:
+    place = next((i for i, each in enumerate(host.curves.curves) if each.name == name), None)
+    if place is None:
         return []
-    found, pulse = list(_points(curve)), host.pulse
+    found, pulse = list(_points(host.curves.curves[place])), host.pulse
+    sent_ms = host.curves.at_ms
+    after = [(each.at_ms / 1000, each.values[place]) for each in tail if each.at_ms >= sent_ms]
+    last_at, newest = found[-1] if found else (0.0, None)
+    if found and after and after[0][0] > sent_ms / 1000 + UNSEEN_S and after[0][1] != newest:
+        found.append((max(sent_ms / 1000, last_at), None))
+    for at, value in after:
+        if value is not None and at > last_at:
+            found.append((at, value if isfinite(value) else None))
     last = pulse.values.get(name)
     if last is not None and (not found or pulse.at_ms / 1000 > found[-1][0]):
         found.append((pulse.at_ms / 1000, last if isfinite(last) else None))

@@ -106,12 +106,19 @@ def _cpu_contention(facts: RunFacts) -> Iterator[Finding]:
     if facts.is_on_cpu:
         share, worst = max(others, key=lambda each: each[0])
         lost = _lost_cpu(facts, [host for _, host in worst])
-        lost = None if lost is None else min(lost, share)
+        lost = None if lost is None else min(lost, share, *_busy_at_most(facts, worst))
     else:  # other devices wait only for the script
         lost = max((gap.delayed for gap in facts.gaps), default=None)
     found = [host for _, hosts in others for host in hosts]
     text = "other processes use the CPU of {who}: something waits for a core for {share} of the time"
     yield _finding(facts, figure, found, Severity.INFO, text, lost=lost)
+
+
+def _busy_at_most(facts: RunFacts, worst: Sequence[tuple[float, Host]]) -> list[float]:
+    """Return the share of the time in which a core may be wanted: that without the scripts' own gaps."""
+    agents = {host.agent for _, host in worst}
+    gaps = [gap.share for gap in facts.gaps if gap.host.agent in agents]
+    return [max(0.0, 1 - min(gaps))] if gaps else []
 
 
 def _machine(host: Host) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import TYPE_CHECKING
 
 from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from jaxtop.model.findings.rule import RunFacts
+    from jaxtop.model.liveness import HostView
 
 STEPS = Number("steps", 200, "unchanged for so many steps, and in as many reports")
 _NO_NORMS = "the script reports no norms: agent.step(i, params=agent.norms(params))"
@@ -27,6 +29,8 @@ def _not_finite(facts: RunFacts) -> Iterator[Finding]:
     if not bad:
         if not _names(facts):
             raise Unmeasured("the script reports no values: agent.step(i, name=…)")
+        if any(map(_is_bad_now, facts.reporting)):
+            raise Unmeasured("a value is not finite, and since which step has not arrived yet")
         return
     worst = max(map(_severity, bad), key=lambda each: each.rank)
     first = first_bad(each for each in bad if _severity(each) is worst)
@@ -51,6 +55,13 @@ def _not_finite(facts: RunFacts) -> Iterator[Finding]:
         ),
         proof=Proof("hosts", row=first.host.agent, column="loss"),
     )
+
+
+def _is_bad_now(view: HostView) -> bool:
+    """Return whether the last values of a process, apart from its losses, are not all finite."""
+    reported = view.current.pulse.reported
+    values = {} if reported is None else reported.metrics
+    return not all(isfinite(value) for name, value in values.items() if not is_loss(name))
 
 
 def _severity(each: ScalarOn) -> Severity:
