@@ -15,7 +15,7 @@ from jaxtop import wire
 from jaxtop.export import FORMATS
 from jaxtop.model import Cluster, keyframe
 from jaxtop.tui.screens import SCREENS
-from tests import builders, patience, staged, staged_collectives, staged_hardware, staged_parts
+from tests import builders, staged, staged_collectives, staged_hardware, staged_parts
 from tests.builders import NOW, agent_id, frame
 from tests.every_message import MESSAGES
 from tests.odd_messages import odd_stream
@@ -25,7 +25,7 @@ from tests.support import SOAK
 # The odd messages in all, and their share in a story.
 COUNT, SHARE = 1_000_000 if SOAK else 1_500, 0.2
 # What a message may take: CPU time of the process, and memory. A story has the first message of its kind.
-MOST_CPU_S, MOST_BYTES = 0.05, 20 << 20
+MOST_CPU_S, MOST_BYTES, TRIES = 0.05, 20 << 20, 5
 # Of so many stories one is shown by the app, in one of these sizes.
 SCREENS_EVERY, SIZES = 50, ((80, 24), (120, 40), (200, 50), (40, 10))
 
@@ -58,6 +58,17 @@ async def look(stage: Stage, number: int) -> None:
         assert stage.app.is_running, f"story {number}, screen {screen.key}"
 
 
+def fed(frames: list[wire.Frame]) -> tuple[Cluster, list[float], list[int]]:
+    """A cluster that was told all of these, and of each the seconds of CPU and the bytes that it took."""
+    cluster, took, grew = Cluster(), [], []
+    for each in frames:
+        before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+        cluster.feed(each)
+        took.append(time.process_time() - began)
+        grew.append((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10)
+    return cluster, took, grew
+
+
 @pytest.mark.long
 @pytest.mark.timeout(4 * 3600 if SOAK else 300)
 def test_whatever_well_formed_messages_say_everything_is_shown_and_nothing_takes_long():
@@ -65,19 +76,21 @@ def test_whatever_well_formed_messages_say_everything_is_shown_and_nothing_takes
     count, number = 0, 0
     while count < COUNT:
         number += 1
-        cluster, at = Cluster(), NOW
         stream = list(odd_stream(stories[number % len(stories)], dice, SHARE))
         if not number % SCREENS_EVERY:
             play(partial(look, number=number), *(each for each, _ in stream), size=dice.choice(SIZES))
-        for each, is_odd in stream:
-            before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
-            cluster.feed(each)
-            took, at = time.process_time() - began, each.at
-            count += is_odd
-            grew = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10
-            what = f"story {number}, message {count}: {each}"
-            assert took < MOST_CPU_S * patience.factor(), f"{took:.3f} s for {what}"
-            assert number < len(stories) or grew < MOST_BYTES, f"{grew} bytes for {what}"
+        count += sum(is_odd for _, is_odd in stream)
+        frames = [each for each, _ in stream]
+        cluster, took, grew = fed(frames)
+        at = frames[-1].at
+        for _ in range(TRIES):  # on a busy machine anything may seem to take long
+            if max(took) >= MOST_CPU_S:
+                took = list(map(min, took, fed(frames)[1]))
+        assert max(took) < MOST_CPU_S, (
+            f"story {number}: {max(took):.3f} s for {frames[took.index(max(took))]}"
+        )
+        is_warm = number >= len(stories)
+        assert not is_warm or max(grew) < MOST_BYTES, f"story {number}: {max(grew)} bytes"
         for name, write in FORMATS.items():
             assert write(cluster, at + 1), f"story {number}: {name}"
         again = Cluster()
