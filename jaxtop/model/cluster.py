@@ -42,15 +42,15 @@ REDUCERS = (
     Reducer(
         keyframe.reduce,
         _writes(
-            "hosts", "history", "past_arrays", "meshes", "layout_changes", "events", "stalls", "findings",
+            "hosts", "past_pulses", "past_arrays", "meshes", "layout_changes", "events", "stalls", "findings",
             "dropped", "past_steps",
         ),
     ),
     Reducer(
         fold.reduce,
         _writes(
-            "hosts", "machines", "unmet", "history", "figures", "scalar_tails", "past_arrays", "meshes",
-            "inventories", "layout_changes", "dropped",
+            "hosts", "machines", "unmet", "past_pulses", "past_figures", "scalar_tails", "past_arrays",
+            "meshes", "inventories", "layout_changes", "dropped",
         ),
     ),
     Reducer(joining.reduce, _writes("windows")),
@@ -58,7 +58,7 @@ REDUCERS = (
     Reducer(
         exited.reduce,
         _writes(
-            "hosts", "machines", "history", "figures", "scalar_tails", "past_arrays", "past_windows",
+            "hosts", "machines", "past_pulses", "past_figures", "scalar_tails", "past_arrays", "past_windows",
             "meshes", "inventories", "windows", "stalls", "stall_checks", "dropped", "last_sweep",
             "layout_changes",
         ),

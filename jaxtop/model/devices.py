@@ -136,7 +136,7 @@ def fullest(views: Iterable[DeviceView]) -> list[DeviceView]:
 def launch_rate(cluster: ClusterState, host: Host) -> float | None:
     """Return a host's recent launches per second; None until they were counted twice."""
     since = None if host.is_off("launches") else host.launches_since
-    samples = cluster.history.get(host.agent, ())
+    samples = cluster.past_pulses.get(host.agent, ())
     if since is None or not samples:
         return None
     first = last = samples[-1]

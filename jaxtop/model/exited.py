@@ -86,7 +86,7 @@ def _count(dropped: Dropped, host: Host) -> None:
 
 
 def _drop_history(state: ClusterState, agent: str) -> None:
-    tables = state.history, state.figures, state.scalar_tails, state.past_arrays, state.past_windows
+    tables = state.past_pulses, state.past_figures, state.scalar_tails, state.past_arrays, state.past_windows
     for table in tables:
         table.pop(agent, None)
 

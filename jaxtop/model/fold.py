@@ -178,7 +178,7 @@ def _hello(state: ClusterState, host: Host, hello: wire.Hello) -> Host:
 
 def _pulse(state: ClusterState, host: Host, pulse: wire.Pulse, at: float) -> Host:
     launches = host.launches
-    samples = state.history.setdefault(host.agent, deque(maxlen=HISTORY))
+    samples = state.past_pulses.setdefault(host.agent, deque(maxlen=HISTORY))
     counted = samples[-1].launches if samples else 0
     if pulse.launches:
         # A function's first reported count covers launches of an unknown time, so it adds nothing.
@@ -188,7 +188,7 @@ def _pulse(state: ClusterState, host: Host, pulse: wire.Pulse, at: float) -> Hos
     if samples and samples[-1].used_bytes == used_bytes:
         used_bytes = samples[-1].used_bytes  # equal samples share one tuple
     samples.append(PulseSample(at, used_bytes, counted))
-    past = state.figures.setdefault(host.agent, deque(maxlen=HISTORY))
+    past = state.past_figures.setdefault(host.agent, deque(maxlen=HISTORY))
     figures = stored(pulse, has_devices=state.is_drawn)
     past.append((at, past[-1][1] if past and past[-1][1] == figures else figures))
     _note_scalars(state, host, pulse)

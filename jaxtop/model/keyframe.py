@@ -141,7 +141,7 @@ def _host_frames(cluster: ClusterState, host: Host, at: float) -> Iterator[wire.
         yield frame_of(heard_at, agent, past)
     if host.heard_at is not None:  # the frame has that time
         since = tuple((since, len(list(alike))) for since, alike in groupby(host.arrays_since))
-        history = PastSamples.of(cluster.history.get(agent, ()))
+        history = PastSamples.of(cluster.past_pulses.get(agent, ()))
         yield frame_of(heard_at, agent, Past(history, since, *(getattr(host, name) for name in KEPT)))
 
 
@@ -236,7 +236,7 @@ def reduce(state: ClusterState, agent: str, message: Message, at: float) -> list
 def _put_past(state: ClusterState, host: Host, past: Any, at: float) -> None:
     samples = past.history.samples()
     if samples:
-        state.history[host.agent] = samples
+        state.past_pulses[host.agent] = samples
     since = tuple(chain.from_iterable(repeat(*each) for each in past.arrays_since))
     kept = {name: getattr(past, name) for name in KEPT}
     kept = {name: MappingProxyType(each) if isinstance(each, dict) else each for name, each in kept.items()}

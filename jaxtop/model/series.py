@@ -57,7 +57,7 @@ def figure_series(cluster: ClusterState, agent: str, figure: Figure, position: i
 
 def newest_sample(cluster: ClusterState, agent: str) -> float | None:
     """Return when the newest figures of a host were taken."""
-    return next((at for at, _ in reversed(cluster.figures.get(agent, ()))), None)
+    return next((at for at, _ in reversed(cluster.past_figures.get(agent, ()))), None)
 
 
 def recent(
@@ -80,13 +80,13 @@ def host_samples(
 
 
 def _spaced(cluster: ClusterState, agent: str, count: int, since: float) -> list[tuple[float, bytes]]:
-    past = [each for each in cluster.figures.get(agent, ()) if each[0] >= since]
+    past = [each for each in cluster.past_figures.get(agent, ()) if each[0] >= since]
     return past[:: max(1, len(past) // count)]
 
 
 def oldest(cluster: ClusterState, agent: str, read: Callable[[HostSample], int | None]) -> int | None:
     """Return the oldest value of a figure of a host; the first pulses of a process may have none."""
-    first = islice(cluster.figures.get(agent, ()), FEW)
+    first = islice(cluster.past_figures.get(agent, ()), FEW)
     values = (read(_host_of(raw)) for _, raw in first)
     return next((value for value in values if value is not None), None)
 
@@ -97,13 +97,13 @@ def _points(
     if figure is MEMORY:
         return (
             (sample.at, device_entry(sample.used_bytes, position))
-            for sample in _last(cluster.history.get(agent, ()), count)
+            for sample in _last(cluster.past_pulses.get(agent, ()), count)
         )
     if figure.scope is not Scope.DEVICE:
         position = 0
     return (
         (at, column[position] if position < len(column := _column(raw, figure.name)) else None)
-        for at, raw in _last(cluster.figures.get(agent, ()), count)
+        for at, raw in _last(cluster.past_figures.get(agent, ()), count)
     )
 
 

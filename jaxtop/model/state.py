@@ -139,10 +139,12 @@ class ClusterState:
     unmet: dict[str, UnmetAddress] = field(default_factory=dict)
     events: deque[LoggedEvent] = field(default_factory=lambda: deque(maxlen=MOST_EVENTS))
     rejected: Counter[str] = field(default_factory=Counter)
-    history: dict[str, deque[PulseSample]] = field(default_factory=dict)
+    past_pulses: dict[str, deque[PulseSample]] = field(default_factory=dict)
     # All figures of the same pulses, encoded. Keyframes leave them out because they would make a keyframe
     # many times as large. After a jump they start empty, so comparisons of two models ignore them.
-    figures: dict[str, deque[tuple[float, bytes]]] = field(default_factory=dict, repr=False, compare=False)
+    past_figures: dict[str, deque[tuple[float, bytes]]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
     # The scalars of the pulses since an agent sent its curves, in their order, where they changed. Keyframes
     # leave them out.
     scalar_tails: dict[str, deque[ScalarSample]] = field(default_factory=dict, repr=False, compare=False)

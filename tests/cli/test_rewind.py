@@ -27,7 +27,7 @@ def state_without_windows(cluster: Cluster) -> list[object]:
     """What is known apart from the windows of the profiler, of which a file has those since it was begun."""
     fields = ("hello", "pulse", "arrays", "programs", "link", "launches", "heard_at", "steps")
     hosts = [(agent, *(getattr(host, name) for name in fields)) for agent, host in cluster.hosts.items()]
-    return [sorted(hosts, key=lambda each: each[0]), cluster.history, cluster.past_arrays]
+    return [sorted(hosts, key=lambda each: each[0]), cluster.past_pulses, cluster.past_arrays]
 
 
 def filled(batches, most_bytes: int) -> RewindBuffer:

@@ -41,7 +41,7 @@ def restarted(times: int, *, of_one_run: bool) -> Cluster:
 
 def known_of(cluster: Cluster) -> list[int]:
     """How many agents each of the tables knows something of."""
-    tables = cluster.hosts, cluster.history, cluster.figures, cluster.past_arrays
+    tables = cluster.hosts, cluster.past_pulses, cluster.past_figures, cluster.past_arrays
     return [len(each) for each in tables]
 
 

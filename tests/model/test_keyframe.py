@@ -121,5 +121,5 @@ def test_a_keyframe_restores_the_state():
         for each in sorted(found, key=lambda each: each.kind in keyframe.KINDS):  # as recordings have them
             again.feed(each)
     assert not again.rejected and len(again.findings.ongoing) == len(cluster.findings.ongoing) > 0
-    for name in ("hosts", "events", "stalls", "history", "past_arrays", "dropped", "findings", "windows"):
+    for name in ("hosts", "events", "stalls", "past_pulses", "past_arrays", "dropped", "findings", "windows"):
         assert getattr(again, name) == getattr(cluster, name), name

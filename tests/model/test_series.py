@@ -56,7 +56,7 @@ def test_where_nothing_is_drawn_the_past_is_that_of_hosts_alone():
     for each in set(DEVICE_FIGURES) - {MEMORY}:
         assert figure_series(cluster, AGENT, each) == [(NOW, None)]
     whole = followed(pulse(devices=DEVICES, host=HOST))
-    assert cluster.figures[AGENT][0][1] != whole.figures[AGENT][0][1] and cluster == whole
+    assert cluster.past_figures[AGENT][0][1] != whole.past_figures[AGENT][0][1] and cluster == whole
 
 
 def test_no_two_figures_share_a_name():
@@ -99,7 +99,7 @@ def test_what_is_paused_does_not_go_on_by_itself():
 def test_a_keyframe_is_the_model_though_its_other_figures_begin_there():
     cluster = followed(pulse(devices=DEVICES), pulse(devices=DEVICES))
     again = folded(keyframe.frames(cluster, NOW + 1))
-    assert again.history == cluster.history
+    assert again.past_pulses == cluster.past_pulses
     assert [at for at, _ in figure_series(again, AGENT, DEVICE_FIGURES[0])] == [NOW, NOW + 1]
     assert [at for at, _ in figure_series(again, AGENT, DEVICE_FIGURES[6])] == [NOW + 1]
 

@@ -155,8 +155,8 @@ def test_what_two_viewers_recorded_counts_once(tmp_path):
             for agent, host in expected.hosts.items():
                 assert found.hosts[agent].launches == host.launches
                 assert found.hosts[agent].pulse == host.pulse
-                told = [(each.used_bytes, each.launches) for each in expected.history[agent]]
-                assert [(each.used_bytes, each.launches) for each in found.history[agent]] == told
+                told = [(each.used_bytes, each.launches) for each in expected.past_pulses[agent]]
+                assert [(each.used_bytes, each.launches) for each in found.past_pulses[agent]] == told
             assert [each.text for each in found.events] == [each.text for each in expected.events]
         bins, events = session.overview.bins, session.overview.events
         assert [each.at for each in bins] == sorted(each.at for each in bins)
@@ -193,4 +193,4 @@ def test_a_box_shows_each_moment_as_a_viewer_would_have(tmp_path):
                 if name == "arrays":
                     one, other = one.counts, other.counts
                 assert one == other, f"{name} at {frame.at - MADE.start}"
-            assert list(found.history[agent_id(0)])[-30:] == list(expected.history[agent_id(0)])[-30:]
+            assert list(found.past_pulses[agent_id(0)])[-30:] == list(expected.past_pulses[agent_id(0)])[-30:]

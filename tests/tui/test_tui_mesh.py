@@ -400,7 +400,7 @@ class TestArrangements:
         cluster = a_run(hosts=1)
         other = a_run(hosts=1, run="r2")
         cluster.hosts.update(other.hosts)
-        cluster.history.update(other.history)
+        cluster.past_pulses.update(other.past_pulses)
 
         async def act(app, _):
             assert "train r1 process 0 on node0" in app.text()

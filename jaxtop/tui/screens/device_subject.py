@@ -27,7 +27,7 @@ def subject_of(
     view = moment.views.get(device.agent)
     if view is None:
         return None
-    samples = moment.cluster.history.get(device.agent)
+    samples = moment.cluster.past_pulses.get(device.agent)
     does = main_thread(view.current)
     late = moment.late.get(device.agent)
     return DeviceSubject(

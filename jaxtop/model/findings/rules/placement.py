@@ -203,7 +203,7 @@ def _uneven(facts: RunFacts) -> Iterator[Finding]:
 
 def _lately(facts: RunFacts, view: HostView) -> list[int | None]:
     """Return the least that each device of a process held in its last samples."""
-    return least(islice(reversed(facts.cluster.history.get(view.host.agent, ())), RECENT))
+    return least(islice(reversed(facts.cluster.past_pulses.get(view.host.agent, ())), RECENT))
 
 
 def _of_uneven(facts: RunFacts, device_id: int, held: int, beyond: float, count: int) -> Finding:

@@ -71,7 +71,7 @@ def _full_soon(facts: RunFacts) -> Iterator[Finding]:
     estimates = [each for view in limited for each in _estimates(facts, view, 1.5 * later)]
     rising = []
     for each in nsmallest(MOST_EXAMINED, estimates, key=itemgetter(0)):
-        samples = facts.cluster.history[each.view.host.agent]
+        samples = facts.cluster.past_pulses[each.view.host.agent]
         found = trend([(sample.at, device_entry(sample.used_bytes, each.position)) for sample in samples])
         if found is not None:
             free = (usable_bytes(each.view.current.pulse.devices, each.position) or 0) - found.top
@@ -86,7 +86,7 @@ def _full_soon(facts: RunFacts) -> Iterator[Finding]:
 
 def _estimates(facts: RunFacts, view: HostView, within: float) -> Iterator[_Filling]:
     """Yield the devices of a host that may be full soon, from a few samples at both ends of its history."""
-    samples = facts.cluster.history.get(view.host.agent)
+    samples = facts.cluster.past_pulses.get(view.host.agent)
     if samples is None or len(samples) < FEWEST_POINTS:
         return
     early = list(islice((each for each in samples if each.used_bytes is not None), 4))

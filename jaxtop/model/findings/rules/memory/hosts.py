@@ -120,7 +120,7 @@ def _host_growth(facts: RunFacts) -> Iterator[Finding]:
 
 
 def _is_long(facts: RunFacts, view: HostView) -> bool:
-    past = facts.cluster.figures.get(view.host.agent)
+    past = facts.cluster.past_figures.get(view.host.agent)
     return past is not None and len(past) >= FEWEST_POINTS and past[-1][0] - past[0][0] >= FASTEST
 
 
