@@ -26,7 +26,7 @@ NAMES = ["train", "a/../b", "x" * 400, "训练" * 100, "a b;c$(d)\n\x00", ""]
 def test_a_recording_has_a_file_name_that_every_system_takes_whatever_the_run_is_called(tmp_path, name):
     """In `jaxtop record`, in the app, and in a process that keeps a black box."""
     board = Board(identify(name))
-    box = BlackBox(board, str(tmp_path / "box"), 1)
+    box = BlackBox(board, tmp_path / "box", 1)
     box.end()
     box.run()
     told = builders.frame(builders.agent_id(0), structs.replace(builders.hello(0), name=name))
@@ -48,7 +48,7 @@ def test_a_black_box_says_at_once_why_it_cannot_be_written(tmp_path, monkeypatch
         ("a\0b", "null"),
     ):
         board = Board(identify("run"))
-        box = BlackBox(board, folder, 1)
+        box = BlackBox(board, Path(folder), 1)
         box.run()
         box.take("pulse", 1, b"")
         assert board.sources["recording"].startswith("off: ") and why in board.sources["recording"]
@@ -82,6 +82,8 @@ def test_a_black_box_is_asked_for_by_a_folder_or_by_a_file_in_it(tmp_path, monke
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("JAXTOP_RECORD", raising=False)
     asked = settings.read("run", None, None, None, record).record
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")  # as the script may
     box = BlackBox(Board(identify("run")), asked, 1)
     box.end()
     box.run()
@@ -91,5 +93,5 @@ def test_a_black_box_is_asked_for_by_a_folder_or_by_a_file_in_it(tmp_path, monke
 
 def test_words_in_the_environment_ask_for_a_black_box_as_well(monkeypatch):
     monkeypatch.setenv("JAXTOP_RECORD", "boxes")
-    assert settings.read(None, None, None).record == "boxes"
-    assert settings.read(None, None, None, None, Path("others")).record == Path("others")
+    assert settings.read(None, None, None).record == Path("boxes").absolute()
+    assert settings.read(None, None, None, None, Path("others")).record == Path("others").absolute()
