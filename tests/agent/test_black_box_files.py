@@ -91,6 +91,15 @@ def test_a_black_box_is_asked_for_by_a_folder_or_by_a_file_in_it(tmp_path, monke
     assert file.name.startswith("a-" if "a.mcap" in str(record) else "run-")
 
 
+def test_a_path_that_cannot_be_completed_is_no_error_of_the_settings(tmp_path, monkeypatch):
+    assert settings.read(None, None, None, None, "~nobody-of-this-name/b").record is not None
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert settings.read(None, None, None, None, "boxes").record == Path("boxes")
+
+
 def test_words_in_the_environment_ask_for_a_black_box_as_well(monkeypatch):
     monkeypatch.setenv("JAXTOP_RECORD", "boxes")
     assert settings.read(None, None, None).record == Path("boxes").absolute()

@@ -150,7 +150,12 @@ def read(
 
 def _whole_path(given: str | os.PathLike[str] | None) -> Path | None:
     """Return a path as it is now: the script may change its working directory."""
-    return Path(given).expanduser().absolute() if given else None
+    if not given:
+        return None
+    try:
+        return Path(given).expanduser().absolute()
+    except (OSError, RuntimeError):  # no such home, no working directory: who writes there says so
+        return Path(given)
 
 
 def named_role(given: object) -> str:
