@@ -312,6 +312,7 @@ def _of_rule(rule: Rule) -> Iterator[str]:
     yield f"{rule.rationale}\n"
     yield f"- **Name:** `{rule.name}`"
     yield f"- **Threshold:** {rule.threshold}"
+    yield from (f"  - {each}" for each in rule.details)
     yield f"- **Reported** {held}; ends {stays}"
     yield f"- **Measured from:** {rule.source}"
     yield f"- **Next step:** {rule.advice}"

@@ -59,6 +59,7 @@ class Rule:
 
     name: str
     title: str
+    # When it is reported, in one sentence; `details` are sentences of their own.
     threshold: str
     rationale: str
     source: str
@@ -73,6 +74,7 @@ class Rule:
     makes_event: Callable[[Finding], bool] = always
     # What a user may change of its threshold.
     numbers: tuple[Number, ...] = ()
+    details: tuple[str, ...] = ()
     # Whether it can be checked for a run of which only the end is known.
     is_of_the_end: bool = False
 

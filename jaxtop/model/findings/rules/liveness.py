@@ -234,10 +234,15 @@ RULES = (
     Rule(
         name="stalled",
         title="Stalled",
-        threshold="nothing is launched for far longer than usual, and no process makes progress; critical "
-        "if several processes, or the only other one, wait for one that neither compiles nor computes nor "
-        "reads nor writes, or after 120 s, whoever waits, if the cause does not compile, read or write; a "
-        "note while some compile for 10 s and others wait",
+        threshold="nothing is launched for far longer than usual, and no process makes progress",
+        details=(
+            (
+                "Critical if several processes, or the only other one, wait for one that neither "
+                "compiles nor computes nor reads nor writes."
+            ),
+            "Critical after 120 s, whoever waits, if the cause does not compile, read or write.",
+            "A note while some compile for 10 s and others wait.",
+        ),
         rationale="A hang costs every device of the run until somebody ends it.",
         source="launch counters of all processes, and stacks of their main threads; where these are alike, "
         "NCCL's RAS service or the TPU runtime; before the first steps, bytes read, written and received",

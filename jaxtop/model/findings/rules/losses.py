@@ -221,9 +221,15 @@ RULES = (
     Rule(
         name="bad_loss",
         title="Bad loss",
-        threshold="a metric with 'loss' in its name is NaN or infinite (critical from two reports in a row "
-        "on), or exceeds its usual median by half and by ten times its usual spread, and its highest value, "
-        "in three values in a row (of scripts whose agents do not see each: in two steps 2 s apart)",
+        threshold="a metric with 'loss' in its name is NaN or infinite, or far above what is usual",
+        details=(
+            "Critical if it is not finite in two reports in a row.",
+            (
+                "Far above: in three values in a row by half of the usual median and by ten times the"
+                " usual spread, and above its highest value; in two steps 2 s apart of scripts whose "
+                "agents do not see each value."
+            ),
+        ),
         rationale="A loss that is not finite has usually spoilt the parameters: all later steps are lost.",
         source="agent.step(i, loss=…), files of TensorBoard and W&B, calls of MLflow and Trackio",
         advice="Look at the input of these steps and at the learning rate; if it does not come down, go "

@@ -86,8 +86,11 @@ RULES = (
         name="pauses",
         title="Pauses",
         threshold="10 % of the time is spent in the script in three pauses between steps within a minute, "
-        "or two within 20 s; a pause is three times as long as a step, and 250 ms longer; a note in servers "
-        "(by role), and in what the main run of a family has started",
+        "or two within 20 s",
+        details=(
+            "A pause is three times as long as a step, and 250 ms longer.",
+            "A note in servers (by role), and in what the main run of a family has started.",
+        ),
         rationale="The median step looks well, yet the run is slower: the time is lost between steps.",
         source=SOURCE,
         advice="Look at that line: a buffer that runs empty, a validation in Python, a log that is flushed.",

@@ -235,10 +235,14 @@ RULES = (
     Rule(
         name="whole_on_one_device",
         title="On one device only",
-        threshold="arrays of at least 1 MiB, together at least 8 MiB and 5 % of the arrays of a device, lie "
-        "on a single device for 10 s while a mesh is in use; batches are not counted. A warning where a "
-        "device is 85 % full. A note where a process with several devices has all its arrays and launches on "
-        "one",
+        threshold="arrays of at least 1 MiB lie on a single device for 10 s while a mesh is in use",
+        details=(
+            "Together they are at least 8 MiB and 5 % of the arrays of the device; batches are not counted.",
+            (
+                "A warning where a device is 85 % full; a note where a process with several devices "
+                "has all its arrays and launches on one."
+            ),
+        ),
         rationale="One device holds what all could share, and each use on the mesh copies it there first.",
         source="shardings of the live arrays",
         advice="Place it with jax.device_put(x, NamedSharding(mesh, spec)), create it under jax.jit with "

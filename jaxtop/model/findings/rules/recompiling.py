@@ -290,11 +290,20 @@ RULES = (
     Rule(
         name="recompilation",
         title="Recompilation",
-        threshold="a function of the script is compiled five times within a minute, over more than eight "
-        "seconds; or four times in two minutes, or twice in a minute if it was launched 20 times "
-        "and not compiled for 15 s, while 20 % of the time goes into it; whether its programs stay "
-        "loaded does not matter. One of JAX's own functions, which an operation outside of jit calls, "
-        "counts if one line compiles it so over 40 s, after the first steps",
+        threshold="a function of the script is compiled five times within a minute, or less often if it "
+        "takes 20 % of the time",
+        details=(
+            "Five times count over more than eight seconds.",
+            (
+                "With 20 % of the time: four times in two minutes, or twice in a minute if it was "
+                "launched 20 times and not compiled for 15 s."
+            ),
+            "Whether its programs stay loaded does not matter.",
+            (
+                "One of JAX's own functions, which an operation outside of jit calls, counts if one "
+                "line compiles it so over 40 s, after the first steps."
+            ),
+        ),
         rationale="While JAX compiles a step, nothing is launched; and each program takes memory.",
         source="JAX's compilation events and the loaded programs",
         advice="Pad arguments to a few shapes; make a function that is passed to jit once, outside the loop.",

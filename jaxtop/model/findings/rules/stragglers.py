@@ -254,10 +254,15 @@ RULES = (
     Rule(
         name="straggler",
         title="Straggler",
-        threshold="the same process or device comes last in 75 % of the samples of three windows, "
-        "later than 5 ms (25 ms on CPU), 3 % of the launch and three times the usual spread; or the main "
-        "threads of at most half of the processes are in the script for 15 % of each step more than others; "
-        "a note from 50 % on where nothing shows whether devices compute meanwhile",
+        threshold="the same process or device comes last in 75 % of the samples of three windows, or its "
+        "main thread is in the script for 15 % of each step more than others",
+        details=(
+            "Later by more than 5 ms (25 ms on CPU), 3 % of the launch and three times the usual spread.",
+            (
+                "By their main threads at most half of the processes are late; a note from 50 % on "
+                "where nothing shows whether devices compute meanwhile."
+            ),
+        ),
         rationale="In a synchronous step everyone waits for the last: its delay is paid by every device.",
         source="durations of each collective on all devices, from windows of the profiler; samples of the "
         "main threads and times of steps",

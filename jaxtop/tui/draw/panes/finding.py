@@ -44,7 +44,7 @@ def finding_pane(
         source = f"  ({each.source}{age})" if each.source or age else ""
         lines.append(Text.assemble(f"{each.name}: {figure_of(each)}", (source, ink.note)))
     lines += [Text(), *_wrapped(f"Why it matters: {rule.rationale}", width)]
-    lines += _wrapped(f"Reported when {rule.threshold}.", width)
+    lines += _wrapped(" ".join([f"Reported when {rule.threshold}.", *rule.details]), width)
     if changed := _changed(rule, tuning):
         lines += _wrapped(f"In your config.toml: {'; '.join(changed)}.", width)
     return _fitted(lines, width, height)

@@ -222,9 +222,14 @@ RULES = (
     Rule(
         name="array_growth",
         title="Arrays grow",
-        threshold="arrays of one name or line gain 64 KiB a minute, in three rises and without a fall; a "
-        "warning after 60 s if they fill the device within a day or, without a limit, from 1 MiB a minute; "
-        "after three even rises if they grow eight times as fast while steps go on",
+        threshold="arrays of one name or line gain 64 KiB a minute, in three rises and without a fall",
+        details=(
+            (
+                "A warning after 60 s if they fill the device within a day, or without a limit from 1"
+                " MiB a minute on."
+            ),
+            "Reported after three even rises if they grow eight times as fast while steps go on.",
+        ),
         rationale="A list that keeps a device array of each step fills the memory sooner or later.",
         source="counts of the live arrays of each process over two minutes",
         advice="Look at the line that creates them: something keeps a reference to each. Convert what is "

@@ -259,12 +259,21 @@ RULES = (
     Rule(
         name="host_memory_growth",
         title="Host memory grows",
-        threshold="a process that makes steps and compiles nothing grows steadily, by 32 MiB and 0.5 % a "
-        "minute, and gained 10 % of its size, or 2 % after 90 s; a warning if after 90 s the memory in use "
-        "of its machine grows by half of that, and is full within 4 hours; critical if that memory is also "
-        "75 % full, and full within 10 minutes. A process that took a tenth of its machine's memory is "
-        "reported, with these severities, after 12 s if the rest lasts less than four times as long. Child "
-        "processes count like the process. Pages of mapped files are a note",
+        threshold="a process that makes steps and compiles nothing grows steadily by 32 MiB and 0.5 % a "
+        "minute",
+        details=(
+            "It counts once it has gained 10 % of its size, or 2 % after 90 s.",
+            (
+                "A warning after 90 s if the memory in use of its machine grows by half of that and "
+                "is full within 4 hours; critical if that memory is also 75 % full, and full within "
+                "10 minutes."
+            ),
+            (
+                "A process that took a tenth of its machine's memory is reported after 12 s, with "
+                "these severities, if the rest lasts less than four times as long."
+            ),
+            "Child processes count like the process. Pages of mapped files are a note.",
+        ),
         rationale="The kernel ends the process once the memory of the machine or container is used up.",
         source="the resident memory of the process by kind, malloc, its child processes and the machine's "
         "memory, over the last two minutes",
