@@ -197,10 +197,12 @@ RULES = (
     Rule(
         name="replicated",
         title="Replicated arrays",
-        threshold="arrays of at least 1 MiB are replicated over mesh axes that divide one of their "
-        "dimensions; divided, each device would hold 8 MiB and 5 % of its arrays less. A warning where a "
-        "device is 85 % full. A copy of the model for each part of the batch does not count: that is data "
-        "parallelism",
+        threshold="arrays of at least 1 MiB are replicated over mesh axes that divide one of their dimensions",
+        details=(
+            "Divided, each device would hold 8 MiB and 5 % of its arrays less.",
+            "A warning where a device is 85 % full.",
+            "A copy of the model for each part of the batch does not count: that is data parallelism.",
+        ),
         rationale="Each copy takes memory that a larger model or batch could use.",
         source="shapes, shardings and meshes of the live arrays, and their roles by name",
         advice="Give them a NamedSharding with the axis in a dimension that it divides.",
