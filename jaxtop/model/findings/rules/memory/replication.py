@@ -197,7 +197,8 @@ RULES = (
     Rule(
         name="replicated",
         title="Replicated arrays",
-        threshold="arrays of at least 1 MiB are replicated over mesh axes that divide one of their dimensions",
+        threshold="arrays of at least 1 MiB are replicated over mesh axes that divide one of their "
+        "dimensions",
         details=(
             "Divided, each device would hold 8 MiB and 5 % of its arrays less.",
             "A warning where a device is 85 % full.",
