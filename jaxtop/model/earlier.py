@@ -35,7 +35,7 @@ class ProgramLaunches(NamedTuple):
         return self.duration_us / self.number / 1e6
 
     def plus(self, other: ProgramLaunches, weight: float = 1) -> ProgramLaunches:
-        """Return these and others together, where each of the others counts so much."""
+        """Return these and others together, where each of the others counts `weight` times."""
         return ProgramLaunches(
             self.number + other.number * weight,
             self.duration_us + other.duration_us * weight,

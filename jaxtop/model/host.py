@@ -206,7 +206,7 @@ class Host:
         return Host(**{name: getattr(self, name) for name in _FACTS})
 
 
-# What follows from all of its earlier messages. A keyframe has these beside the last message of each kind.
+# What follows from all earlier messages of a host. A keyframe has these and the last message of each kind.
 KEPT = (
     "launches", "launches_since", "past_launches", "steps", "launches_in_windows", "losses", "best", "rises",
     "rhythm_change",

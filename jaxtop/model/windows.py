@@ -1,6 +1,6 @@
 """What windows of the profiler reported about collectives, of all hosts together: data only.
 
-It stands beside the rest of the state, because rooms of the model do not import each other in a circle.
+It is separate from the rest of the state, because rooms of the model do not import each other in a circle.
 """
 
 from __future__ import annotations

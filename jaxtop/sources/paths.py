@@ -8,7 +8,7 @@ from jaxtop import wire
 DIRECT = ""
 # What a state of a link says: nothing, that no answer came this way, how the process is, that it is heard.
 _RANKS = {"connecting": 0, "unreachable": 1, "up": 3}
-# The most agents whose paths are remembered. Only relays that make up agents come so far.
+# The most agents whose paths are remembered. Only relays that make up agents reach this number.
 MOST_AGENTS = wire.MAX_DEVICES
 
 

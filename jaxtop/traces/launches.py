@@ -2,7 +2,7 @@
 
 A launch is one act of the host. So a run belongs to the host's `Execute` that it was traced back to. A device
 runs the launches of a program in the order in which the host made them. So runs without an `Execute` find
-their launch by their place beside others that have one, or if none has, by their place from the beginning.
+their launch by their place among runs that have one, or if none has, by their place from the beginning.
 
 Collectives test the result: all members of a group leave one at the same time. Where they do not, the runs
 are not one launch, and nothing is measured.

@@ -33,7 +33,7 @@ BARRIER = "barrier-cores"
 # `jit_step(15161771884)`, and `%all-reduce.1 = f32[8]{0} all-reduce(...)`
 MODULE = re.compile(r"(.+?)(?:\((\d+)\))?")
 OP = re.compile(r"%?([^\s=]+)")
-# Where a core waits for another slice: a transfer through the hosts, over the network of the data center.
+# Where a core waits for another slice: a transfer through the hosts, over the network of the data centre.
 BETWEEN_SLICES = re.compile(r"(send|recv)-done(\.\d+)*")
 
 

@@ -41,7 +41,7 @@ def close_monitored(
     linger_ms: int,
     authenticator: zmq.Socket[bytes] | None = None,
 ) -> None:
-    """Close sockets with their monitors, and allow their last messages so much time to leave.
+    """Close sockets with their monitors, and allow their last messages `linger_ms` to leave.
 
     Many events may come at once: without free descriptors, each attempt to accept a connection is one. Once
     nobody reads them, ZeroMQ's I/O thread waits for room with a lock that `disable_monitor` takes while it

@@ -51,7 +51,7 @@ class Throttle:
         self._costs: deque[float] = deque(maxlen=3)
 
     def pause_after(self, cost: float, elapsed: float = 0.0) -> float:
-        """Return the pause after a turn that used `cost` seconds of CPU, so long after the turn before."""
+        """Return the pause after a turn that used `cost` seconds of CPU, `elapsed` after the turn before."""
         self._free = min(self._share.at_first, self._free + elapsed * self._share.of_core) - cost
         if self._free > 0:
             return 0.0

@@ -87,7 +87,7 @@ class AgentSettings(NamedTuple):
 
     @property
     def minutes(self) -> int:
-        """How many minutes the black box keeps: also those before a run was stuck for so long."""
+        """How many minutes the black box keeps: with `end_if_stuck`, also those before the run was stuck."""
         if not (self.record_minutes and self.end_if_stuck):
             return self.record_minutes
         return self.record_minutes + math.ceil(self.end_if_stuck / 60)

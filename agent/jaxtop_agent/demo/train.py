@@ -135,7 +135,7 @@ class Agreement:
 
     def __init__(self, duration: float | None, turns: Iterable[FaultTurn] = ()) -> None:
         self.until = 0
-        # The fault for which it is time now, if it is for any.
+        # The fault that is due now, if any.
         self.begins: type[Fault] | None = None
         self._turns = iter(turns)
         self._next = next(self._turns, None)

@@ -24,7 +24,7 @@ from jaxtop_agent.steps.reports import is_ready, number_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-# So many values of one call are noted, and so many until the ledger takes them.
+# The most values of one call that are noted, and the most until the ledger takes them.
 MOST_OF_A_CALL, MOST_NOTED = 1024, 4096
 # A larger step is no step; it would not fit into a message.
 LARGEST_STEP = 1 << 53

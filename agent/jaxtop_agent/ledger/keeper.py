@@ -46,13 +46,13 @@ if TYPE_CHECKING:
 NAME = "ledger"
 EVERY_S, SEND_EVERY_S, POINT_EVERY_S = 2.0, 10.0, 10.0
 MOST_SAMPLES = 2048
-# Steps are launched from the first launch of a function on that was launched so often.
+# Steps begin with the first launch of a function that is launched this often.
 REPEATED = 3
-# So long after the first step there are few samples of it yet.
+# For this long after the first step, there are few samples of steps yet.
 NEW_FOR_S = 30.0
-# Or from then on when so many looks, one after the other, find so many launches of JAX's own functions each.
+# Or they begin when this many looks in a row find this many launches of JAX's own functions each.
 BUSY_LOOKS, MANY_OPERATIONS = 5, 100
-# A save that samples saw so close to a reported one is the same. Reports of the same save differ by less.
+# A save that samples saw this close to a reported one is the same. Reports of the same save differ by less.
 SAME_SEEN_MS, SAME_REPORTED_MS = 1000, 50
 # `agent.step()` stands for a function where launches are not counted.
 REPORTED = -2

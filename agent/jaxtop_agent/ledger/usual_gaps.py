@@ -22,7 +22,7 @@ MOST_GAPS = 2048
 
 
 class Placed(NamedTuple):
-    """What a sample saw in a gap: so long after its start, in a gap of this length."""
+    """What a sample saw in a gap, how long after its start, and the length of the gap."""
 
     after: float
     length: float

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from jaxtop_agent.steps.reports import ReadValue
 
 MOST_COURSES = 256
-# Values are sent every so many seconds, and so many for each; what stopped being finite, or rose, at once.
+# Seconds between two messages with values, and seconds for each value, which make that longer. What stopped
+# being finite, or rose, is sent at once.
 SEND_EVERY_S, SEND_EACH_S = 10.0, 0.25
-# A norm led to a rise of a loss if it was high at most so many values of the loss before.
+# A norm led to a rise of a loss if it was high at most this many values of the loss before.
 LEADS_WITHIN = 20
 # The origin of what the script reports to the agent.
 REPORTED = "agent"

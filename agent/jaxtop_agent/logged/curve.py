@@ -18,8 +18,7 @@ LONGEST_NAME = 200
 LARGEST = 3e38
 # A time in a file may be rounded.
 CLOCKS_DIFFER_MS = 1_000
-# Curves are sent every so many seconds, at first sooner, and more rarely the more processes there are, or
-# bytes.
+# Seconds between two messages with curves: fewer at first, and more with more processes or bytes.
 SEND_EVERY_S, SOON_S, SEND_EACH_S, BYTES_A_SECOND = 20.0, 4.0, 0.5, 100
 
 

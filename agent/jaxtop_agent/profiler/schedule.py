@@ -167,7 +167,7 @@ class Schedule:
         self._start_over(spent)
 
     def _start_over(self, spent: float) -> None:
-        """Begin the first windows; they have cost so much CPU already."""
+        """Begin the first windows again; `spent` is the CPU that windows have cost already."""
         self._first, self._launches, self._tries = FIRST_WINDOWS, FIRST_LAUNCHES, FIRST_TRIES
         self._spent = spent
 

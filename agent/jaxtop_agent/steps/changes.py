@@ -38,7 +38,8 @@ PAUSE = 3
 LAST_NS, MOST_PAUSES = 60_000_000_000, 64
 LATEST_NS, ENOUGH_PAUSES = 15_000_000_000, 3
 AS_LONG = 0.4
-# They have a period if there are so many times from one to the next, and of these this part differ by less.
+# Pauses have a period if there are this many distances between them, and this part of the distances differ
+# by at most this share.
 ENOUGH_PERIODS, PERIODICAL, PERIOD_DIFFERS = 2, 0.75, 0.05
 # The usual gap is that of the last ones, this many.
 COMPARED = 64

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 # An update later than this was delayed with the process: it was stopped, or no Python could run. For as long
 # nobody knows what it did.
 LATE_S = 3.0
-# Readings begin after so long without launches: at most this many seconds, and this share of the limit.
+# Readings begin after a time without launches: at most this many seconds, and this share of the limit.
 QUIET_S, QUIET_SHARE = 15.0, 0.1
 # From one reading to the next, in the same way.
 SHORTEST_S, LONGEST_S, SHARE = 1.5, 15.0, 0.1
-# A pause of the script is no standstill: it lasts for so many times the longest that ended by itself.
+# A pause of the script is no standstill until it lasts this many times the longest that ended by itself.
 TIMES_LONGEST = 2.0
 
 

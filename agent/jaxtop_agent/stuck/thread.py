@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 NAME = "end if stuck"
 SHORTEST_S, LONGEST_S, SHARE = 0.2, 2.0, 0.02
-# While a process is stuck, it looks so often, to learn in time what the others say.
+# While a process is stuck, it looks this often, to learn in time what the others say.
 STUCK_S = 0.5
 # What the main thread does that moves by itself, by kind of the ledger.
 BUSY = {

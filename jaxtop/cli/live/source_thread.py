@@ -94,7 +94,7 @@ class SourceThread:
         return asking
 
     def take_on(self, job: Job) -> None:
-        """Advance a job beside the source until it is done."""
+        """Advance a job along with the source until it is done."""
         self._asked.append(job)
 
     def _run(self) -> None:

@@ -72,7 +72,7 @@ class Sender:
             self._lost += 1
 
     def finish(self, seconds: float) -> int:
-        """Wait so long for what is queued; report and return how many alerts were not delivered."""
+        """Wait this long for queued alerts; report and return how many were not delivered."""
         with suppress(queue.Full):
             self._waiting.put_nowait(None)
         self._thread.join(seconds)

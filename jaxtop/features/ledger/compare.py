@@ -1,4 +1,4 @@
-"""Two runs beside each other: which is slower beyond the noise of both, in which part of a step, and why.
+"""The comparison of two runs: which is slower beyond the noise of both, in which part of a step, and why.
 
 A difference is real if it is larger than both runs waver together, and not too small to matter. How much a
 run wavers comes from its own samples: what a step took in each of several parts of its time.
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 LEAST = 0.03
 # Fewer samples do not show how much a run wavers. Of fewer than ENOUGH, no two extremes are left out.
 FEWEST, ENOUGH = 3, 10
-# The launches of a program in a step may differ by this share, and by so many launches at the ends of a time.
+# The launches of a program in a step may differ by this share, and by this many at the ends of a time.
 LAUNCHES_SHARE, LAUNCHES_EDGE = 0.1, 2
 # The largest arrays of either run are compared.
 MOST_ARRAYS = 20

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 # Findings that say that a process is late.
 OF_LATE = ("straggler", "pauses")
-# A finding counts if it was reported at so many of the moments, and at this share of them.
+# A finding counts if it was reported at this many of the moments, and at this share of them.
 SEEN_TIMES, SEEN_SHARE = 2, 0.15
-# So many of the parts, the first ones, are time in programs: this much of it, in thousandths, is some.
+# The first parts, this many, are time in programs: from this much on, in thousandths, there is some.
 IN_PROGRAMS, LEAST_IN_PROGRAMS = 3, 20
 # Arrays of these roles are there in every step: one that only one run has is a difference.
 LASTING = ("parameters", "optimizer")

@@ -224,7 +224,7 @@ def _lead_by_chance(
 def _agreeing(leads: Sequence[Sequence[int]], least: float, *, tolerated: int) -> int:
     """Return how many of the last windows agree that a unit comes last, with a median lead of at least this.
 
-    So many windows that disagree are tolerated, but not as the oldest of the agreeing ones.
+    Up to `tolerated` windows may disagree, but not the oldest of those that are counted.
     """
     odd = [i for i, each in enumerate(reversed(leads)) if median(each) < least]
     agreeing = next(iter(odd[tolerated:]), len(leads))

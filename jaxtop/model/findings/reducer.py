@@ -87,7 +87,7 @@ class CheckedStep(NamedTuple):
 def checked_step(state: ClusterState, now: float) -> CheckedStep:
     """Return the step as the last check of the rules had it.
 
-    What is shown beside findings has their figures, although newer ones have arrived since.
+    What is shown next to findings has the same figures as they, although newer ones have arrived since.
     """
 
     def derive() -> CheckedStep:

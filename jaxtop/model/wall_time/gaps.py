@@ -41,11 +41,11 @@ MOSTLY = 0.5
 LATER_MS = Number("script_ms", 5.0, "late by its script from this many milliseconds a step on")
 # While more than this share of the samples compiles, the run is starting.
 MOST_COMPILING = 0.1
-# Pauses at a line with so large a share of the samples are reported from this share of the time on.
+# Pauses are reported from this share of the time on, and with a line that has this share of the samples.
 PAUSE_SHARE, LINE_SHARE = Number("share", 0.1, "reported from this share of the time on"), 0.05
 # Pauses repeat if there are this many within a minute, or two within this time. A single one is rare.
 REPEATED, SOON_MS = 3, 20_000
-# The agent counts a gap as a pause if it is so much longer than a step.
+# The agent counts a gap as a pause if it is this many seconds longer than a step.
 SHORTEST_S = 0.25
 # With this many launches a step or a second, each shorter than SHORT_MS, Python is what takes time. LAUNCHING
 # is the share of the samples in launches.

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from jaxtop.tui.core.palette import Palette
 
-# The table keeps at least so many rows and this share of the lines; the pane has what it does not need.
+# The table keeps at least this many rows and this share of the lines; the pane gets what it does not need.
 LEAST_ROWS, ROWS = 6, 0.3
 # The lines around: the summary, the header and the line above the pane. A lower pane than this is hidden.
 AROUND, LEAST_PANE = 3, 6

@@ -30,7 +30,7 @@ TABS_FROM = 30
 # A lost user needs these keys: they are always there.
 PALETTE = "command_palette"
 GENERAL = (PALETTE, "help", "quit")
-# The most keys of the open screen; beside the screens, one for each so many columns above the least width.
+# The most keys of the open screen, the least width, and the columns above it that make room for one more key.
 MOST_KEYS, LEAST_WIDTH, COLUMNS_A_KEY = 4, 50, 20
 
 

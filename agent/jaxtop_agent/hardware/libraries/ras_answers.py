@@ -1,7 +1,7 @@
 """What an answer of NCCL's RAS service says: the communicators whose ranks differ.
 
-JSON has every rank. Text lists ranks only of groups that are less than half of a communicator, and no more is
-used of JSON.
+JSON has every rank. Text lists ranks only of groups that are less than half of a communicator; from JSON, we
+use no more than that.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def parse_count(text: str) -> int:
     """Return a number of devices.
 
     Raises:
-        CannotPlan: The text is no number, or there cannot be so many.
+        CannotPlan: The text is no number, or there cannot be that many devices.
     """
     count = int(text) if re.fullmatch(r"\s*\d{1,9}\s*", text) else 0
     if not 1 <= count <= MOST_DEVICES:

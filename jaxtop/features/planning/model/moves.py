@@ -211,7 +211,7 @@ def _crosses_hosts(today: Today, axes: Axes, axis: str) -> bool:
 
 
 def _donated(today: Today) -> Iterator[Move]:
-    """Yield the donation of state that the step's program returns beside the old one."""
+    """Yield the donation of state that the step's program returns while the old one is still held."""
     program = today.program
     if program is None or program.alias_bytes is None or not program.output_bytes:
         return

@@ -76,7 +76,7 @@ def _is_cost(evidence: Evidence, cost: FindingCost) -> bool:
 def finding_lines(
     finding: Finding, now: float, ink: Ink, width: int, most: int, *, of: str = ""
 ) -> list[Text]:
-    """Return a finding in at most so many lines: what is wrong, what it costs, why, what to do.
+    """Return a finding in at most `most` lines: what is wrong, what it costs, why, what to do.
 
     `of` is the name of its run among several of a family.
     """
