@@ -1,4 +1,4 @@
-"""What of an agent's earlier messages a host keeps: frozen values, which keyframes have as they are."""
+"""What a host keeps of an agent's earlier messages: frozen values, which keyframes have as they are."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class LossValues(Struct, frozen=True, array_like=True):
 
 
 class BestPace(Struct, frozen=True, array_like=True):
-    """The best time of a step so far: the lowest of the longest means of stretches of half a minute.
+    """The best time of a step so far: the lowest over stretches of half a minute, each by its longest mean.
 
     `since_ms` is the start of the current stretch, `longest_us` its longest mean.
     """

@@ -37,7 +37,7 @@ class Severity(StrEnum):
 
     @property
     def sign(self) -> str:
-        """The sign before what has it, so that it can be recognised without colour."""
+        """The sign before what has this severity, so that it can be recognised without colour."""
         return _SIGNS[self]
 
 

@@ -45,7 +45,7 @@ class PastSteps(Struct, frozen=True, array_like=True, eq=False):
 
     @property
     def is_valid(self) -> bool:
-        """Whether it can be what this module wrote."""
+        """Whether this module can have written it."""
         return len(self.samples) <= MOST_SAMPLES and all(len(each.parts) in (0, 5) for each in self.samples)
 
     @property

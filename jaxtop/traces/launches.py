@@ -107,7 +107,7 @@ def _launches(of_device: Mapping[int, Sequence[ProgramRun]], seen: Seen) -> list
 def _note_cut(
     found: Mapping[ProgramRun, int], shown: Iterable[tuple[ProgramVariant, int]], seen: Seen
 ) -> None:
-    """Note the launches that the trace does not have on all devices of their program, or not wholly.
+    """Note the launches that the trace does not have on all devices of their program, or only in part.
 
     A launch with fewer operations on one device than on the others is not whole, unless it never has more.
     The host may have put it on a device of which the trace lacks it.

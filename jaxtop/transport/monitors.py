@@ -23,7 +23,7 @@ _numbers = count()
 
 def monitor_of(socket: zmq.Socket[bytes], events: int) -> zmq.Socket[bytes]:
     """Return the monitor of a socket; close both with `close_monitored`."""
-    # By itself it has the address of an earlier one whose descriptor it got, which may still be taken.
+    # By default, it has the address of an earlier one whose descriptor it got: that may still be taken.
     address = f"inproc://monitor-{next(_numbers)}"
     return socket.get_monitor_socket(events | zmq.EVENT_MONITOR_STOPPED, address)
 

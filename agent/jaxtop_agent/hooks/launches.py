@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MOST_NAMES = 500
 THE_REST = "(other functions)"
 # All functions of `jax.pmap` have one of these names. Each function has its own number: otherwise a step of
-# two such functions would look like two steps. So have functions of one name from different lines.
+# two such functions would look like two steps. The same holds for functions of one name from different lines.
 OF_PMAP = frozenset({"_fun", "call_wrapped", "_multi_slice"})
 MANY, MOST_ALIKE = "\0", 16
 # Appended to the names of JAX's own functions: a function of the script may have the same name.
@@ -43,7 +43,7 @@ TAKEN = "off: JAX checks each launch itself (jax_debug_nans, jax_debug_infs)"
 
 
 class Numbered(NamedTuple):
-    """A launch: its time by the monotonic clock, its function, and how many launches that had had before."""
+    """A launch: its time by the monotonic clock, its function, and how many launches came before of that."""
 
     at: int
     function: str
@@ -151,7 +151,7 @@ class Launches:
         return number
 
     def _told_apart(self, name: str, fun: Any) -> str:
-        """Return the name of a function, with a number where one from another line has the same: a lambda."""
+        """Return the name of a function, with a number where one from another line has it, as of a lambda."""
         code = jaxprivate.code_of(fun)
         if code is None:
             return name

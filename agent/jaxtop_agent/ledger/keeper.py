@@ -104,7 +104,7 @@ class LedgerKeeper:
 
     @property
     def is_new(self) -> bool:
-        """Whether steps are launched only since shortly, or not yet: samples come more often then."""
+        """Whether steps began only recently, or not yet: samples come more often then."""
         return self._stepping_at is None or time.monotonic() - self._stepping_at < NEW_FOR_S
 
     @property
@@ -213,7 +213,7 @@ class LedgerKeeper:
         return [each for each in found if each.end > self._account.closed]
 
     def _find_first_step(self, launches: list[LaunchAt]) -> list[LaunchAt]:
-        """Find out whether steps are launched; until then, return the launches with whose they are."""
+        """Find out whether steps are launched; until then, return the launches and whose they are."""
         if self._stepping_at is not None or not launches:
             return launches
         own = self._functions_of_jax()

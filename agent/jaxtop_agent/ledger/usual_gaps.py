@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 USUAL_OF, FEWEST_USUAL = 64, 4
-# The samples of usual gaps that are put together before their shares are final, and how many say anything.
+# Samples of usual gaps that are put together before their shares are final; the fewest that say anything.
 WHOLE_POOL, FEWEST_SAMPLES = 256, 8
 # The shares of a pool are computed again when it has this many times as many samples or gaps.
 MORE = 1.1

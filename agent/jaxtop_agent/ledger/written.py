@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-# TensorStore counts what it writes by driver. What its others write is in files, which the kernel counts.
+# TensorStore counts what it writes by driver. Its other drivers write files, which the kernel counts.
 _METRICS = "/tensorstore/kvstore/"
 _OBJECT_STORES = ("gcs", "gcs_grpc", "s3")
 

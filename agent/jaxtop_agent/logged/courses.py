@@ -27,7 +27,7 @@ SEND_EVERY_S, SEND_EACH_S = 10.0, 0.25
 LEADS_WITHIN = 20
 # The origin of what the script reports to the agent.
 REPORTED = "agent"
-# That of what an engine serves: figures of now, which are not judged.
+# The origin of what an engine serves: current figures, which are not judged.
 SERVED = "served"
 
 

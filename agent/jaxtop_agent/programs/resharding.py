@@ -254,7 +254,7 @@ class Partitioner:
 def _is_named_after_use(found: FoundCollective, passed: list[Instruction]) -> bool:
     """Return whether a marked collective has the name of the operation that it is for, not of its operand.
 
-    The compiler of JAX 0.11.0 names those for a reshape so.
+    The compiler of JAX 0.11.0 does so where a collective is for a reshape.
     """
     if not found.instruction.name_stack or len(passed) < 2:
         return False

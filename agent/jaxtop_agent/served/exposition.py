@@ -48,7 +48,7 @@ def samples(text: str) -> Iterator[ServedSample]:
 
 
 def types(text: str) -> dict[str, str]:
-    """Return the types that the text says, by the names that it says them of."""
+    """Return the types of metrics that the text states, by name."""
     said = (line.split() for line in text.split("\n") if line.startswith("# TYPE "))
     return {words[2]: words[3] for words in said if len(words) == 4}
 

@@ -1,6 +1,6 @@
 """The values of the last calls of `agent.step()`, kept until they can be read.
 
-A number that is not finite has a step, and a rise has one; the last value of a pulse says neither.
+A number that is not finite belongs to a step, and so does a rise; the last value in a pulse shows neither.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether all processes of a run are stuck: each that is so reports it to the agent of process 0.
+"""Whether all processes of a run are stuck: each stuck one reports it to the agent of process 0.
 
 Process 0 decides: it is stuck itself, and each other process has reported the same within the last seconds.
 A process that moves does not report, and one that is stopped, dead or cut off cannot: then nobody ends.
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 # Seconds between two reports, and seconds for which a report counts.
 REPORT_EVERY_S, VALID_S = 1.5, 5.0
-# From the agreement to the end, so that all learn of it, and end together: longer than a report counts, so
-# that one that moves again or is stopped meanwhile calls it off.
+# Seconds from the agreement to the end, so that all learn of it and end together. This is longer than a
+# report counts, so that a process that moves again or is stopped meanwhile calls it off.
 NOTICE_S = 8.0
 # From then on each process writes its evidence. All exit at one moment after this time, because what waits
 # for a process that has exited fails. Process 0 exits last, because JAX aborts the others when it is gone.

@@ -35,7 +35,7 @@ FIGURES_S, STATE_S, DISK_S = 1.5, 3.0, 10.0
 LONGEST_S = FIGURES_S + STATE_S + DISK_S + EVIDENCE_S
 # For whoever reads standard error. A pipe that can be written takes this many bytes at once.
 READER_MS, MOST_BYTES = 1000, 4096
-# The folder of black boxes that are written only now: more are removed, the oldest first.
+# The most black boxes in the folder for those that are begun only now: the oldest are removed first.
 MOST_BOXES = 100
 
 

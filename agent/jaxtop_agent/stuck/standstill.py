@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
     from jaxtop_agent.stuck.usage import Usage
 
-# An update later than this was delayed with the process: it was stopped, or no Python could run. For as long
-# nobody knows what it did.
+# An update later than this was delayed with the process: it was stopped, or no Python could run. Nobody
+# knows what it did in that time.
 LATE_S = 3.0
 # Readings begin after a time without launches: at most this many seconds, and this share of the limit.
 QUIET_S, QUIET_SHARE = 15.0, 0.1

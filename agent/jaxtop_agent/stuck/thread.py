@@ -40,7 +40,7 @@ MOST_NAMED = 8
 
 
 class Decision(NamedTuple):
-    """To end this process: why, in words, and when it exits."""
+    """The decision to end this process: why, in words, and when it exits."""
 
     why: str
     exits_at: float

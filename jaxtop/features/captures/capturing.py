@@ -44,7 +44,7 @@ OLD_RELAY = "a relay on the way has an older jaxtop, which does not pass capture
 
 
 class Wish(NamedTuple):
-    """What is to be captured: after `steps` steps, if given, or `seconds` it ends."""
+    """What is to be captured: it ends after `steps` steps, if given, or after `seconds`."""
 
     seconds: float
     most_bytes: int

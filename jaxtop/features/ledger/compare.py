@@ -70,7 +70,7 @@ class Kind(StrEnum):
 FINGERPRINT, LAUNCHES, BYTES = "fingerprint", "launches a step", "bytes on a device"
 # Every run has these: one that is not there is not known.
 _ALWAYS_THERE = frozenset({Kind.DEVICES, Kind.VERSION})
-# Of these it counts only whether there is one.
+# Of these, only whether there is one counts.
 _ONLY_PRESENT = frozenset({Kind.LATE, Kind.MESH, Kind.FINDING})
 Facts = dict[tuple[Kind, str], dict[str, Value]]
 

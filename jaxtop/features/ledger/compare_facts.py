@@ -37,7 +37,7 @@ LASTING = ("parameters", "optimizer")
 
 
 def run_in(cluster: Cluster, now: float, made_steps: Iterable[str]) -> Run | None:
-    """Return the run of most of the processes that made steps, of several the one that was heard last."""
+    """Return the run of most of the processes that made steps, or of several the one that was heard last."""
     counts = Counter(run_of(host) for agent in made_steps if (host := cluster.hosts.get(agent)) is not None)
 
     def order(run: Run) -> tuple[int, float]:

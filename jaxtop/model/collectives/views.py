@@ -251,7 +251,7 @@ def _with_timings(
 ) -> CollectiveView:
     """Return a collective with what windows measured: those of the present rhythm, which begins with `first`.
 
-    There may be none of these yet; then it is that of before.
+    If there are none of these yet, it has the earlier ones.
     """
     windows = cluster.windows.programs[view.run, view.program, view.fingerprint]
     every = windows.timings[view.op]

@@ -56,8 +56,8 @@ MEASURED = 0.75
 # Processes notice a change of the rhythm within this time, so until then their paces may differ. Those whose
 # median step differs by this factor from that of the first to notice have not noticed yet.
 SETTLED_MS, OTHER_RHYTHM = 15_000, 1.3
-# The time by which steps have become longer counts if it is so close to what windows leave over: all steps
-# are timed, and only few launches.
+# The time by which steps have become longer counts if it is this close to what windows leave over: all steps
+# are timed, but only few launches.
 CLOSE = (0.5, 1.5)
 
 
@@ -243,7 +243,7 @@ def confirmed(share: float, samples: float) -> float:
 def longer_than_before(host: Host, pace: float | None) -> float | None:
     """Return the part of a step by which it is longer than before its rhythm changed; None if it is not.
 
-    Where steps became shorter, that says nothing of what they still lose.
+    Where steps became shorter, that says nothing about what they still lose.
     """
     rhythm = host.pulse.rhythm
     if not pace or rhythm is None or rhythm.before_us is None:
@@ -262,7 +262,7 @@ def not_hidden(host: Host, parts: Parts | None) -> float:
 
     It is the share in which devices do not compute, or by which steps have become longer: where devices are
     cores of the machine, that work slows them down, and no device is idle. Where the two are about the same,
-    steps are the better measure: what devices do not compute contains the gaps of before.
+    steps are the better measure: what devices do not compute contains earlier gaps.
     """
     pace = pace_of(host)
     left = _uncovered(host, parts, pace)
@@ -325,7 +325,7 @@ def _few(gaps: Sequence[Gap], processes: int, is_late: Callable[[Gap, float], bo
 
 
 def _error(gap: Gap, share: float) -> float:
-    """Return the standard error of a share of the samples of a host, if it is this share in truth."""
+    """Return the standard error of a share of the samples of a host, if this is its true value."""
     share = min(max(share, 0.05), 0.95)
     return sqrt(share * (1 - share) / sum(gap.host.activity.samples))
 

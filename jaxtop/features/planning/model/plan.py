@@ -29,7 +29,7 @@ class CannotPlan(ValueError):
 
 
 class NeverPlannable(CannotPlan):
-    """As above, and waiting does not change it."""
+    """What is asked cannot be planned, and waiting does not change that."""
 
 
 class Interval(NamedTuple):

@@ -29,8 +29,8 @@ def tensors_on(
     """Return the arrays of a run, with axes of size 1 that they had before the first step.
 
     JAX leaves such axes out of the shardings that the compiler chooses for results, and where it has a choice
-    the compiler may divide an array by such an axis that the script does not. So they are hidden, but for
-    arrays that a line made of which other arrays of the same variable name some.
+    the compiler may divide an array by such an axis that the script does not. So these axes are hidden. They
+    are not where any array of the same variable and line names one.
     """
     found = [_tensor(view, mesh, is_cpu=is_cpu) for view in views]
     unused = tuple(axis for axis, size in mesh.axes if size == 1)
