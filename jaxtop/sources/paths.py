@@ -1,4 +1,4 @@
-"""Which path to an agent is used: each process is shown once, also if several paths lead to it."""
+"""Which path to an agent is used: each process is shown once, even if several paths lead to it."""
 
 from __future__ import annotations
 

@@ -210,7 +210,7 @@ class Peers:
             heappush(self._asleep, (until, peer.agent))
 
     def _dial(self, peer: FollowedAgent) -> None:
-        """Connect or disconnect the peer. ZeroMQ would retry for ever at an address that does not answer."""
+        """Connect or disconnect the peer. ZeroMQ would retry forever at an address that does not answer."""
         wants = peer.telemetry.wants_dial
         if wants == peer.is_dialled:
             return

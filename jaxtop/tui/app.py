@@ -186,7 +186,7 @@ class JaxtopApp(App[str]):
         return not self.time.bar.is_attached
 
     def _tick(self) -> None:
-        """Fold the frames that arrived, also while the view is paused, and show the result.
+        """Fold the frames that arrived, even while the view is paused, and show the result.
 
         If an earlier batch is still being folded, show what has been folded so far.
         """

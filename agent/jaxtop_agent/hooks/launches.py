@@ -75,7 +75,7 @@ class Launches:
         # Floats instead of pairs: pairs would make Python's garbage collector run more often.
         self._recent: deque[float] = deque(maxlen=REMEMBERED)
         # The functions that were launched outside the fast path. The first such launch of each is marked: it
-        # is no step, because others compile around it.
+        # is not a step, because others compile around it.
         self._slow_numbers: set[int] = set()
         # The thread and the function of the last launch outside the fast path.
         self._slow_last = 0, ""
@@ -151,7 +151,7 @@ class Launches:
         return number
 
     def _told_apart(self, name: str, fun: Any) -> str:
-        """Return the name of a function, with a number where one from another line has it, as of a lambda."""
+        """Return the name of a function, with a number where another line has one of that name."""
         code = jaxprivate.code_of(fun)
         if code is None:
             return name

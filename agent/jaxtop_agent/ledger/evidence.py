@@ -25,7 +25,7 @@ _RESTORING = re.compile(
 )
 _SAVING = re.compile(
     r"(?:^|_)(?:sav(?:e|es|ing)|checkpoint(?:ing)?|ckpt|write_(?:checkpoint|ckpt))(?:_|$)"
-    # What else scripts save is no checkpoint.
+    # What else scripts save is not a checkpoint.
     r"(?!\w*(?:image|img|fig|plot|video|movie|gif|audio|wav|sample|grid|frame|metric|log|csv|json|yaml|text|"
     r"config|hparam|arg|histor|result|prediction|vocab|tokenizer|dataset|polic))"
 )

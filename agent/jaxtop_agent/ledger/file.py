@@ -45,7 +45,7 @@ class Book:
 
     @property
     def lineage(self) -> str:
-        """The name of the job; of a worker with devices of its own, its own name, too: it is no attempt."""
+        """The name of the job; for a worker with its own devices, also its own name: it is not an attempt."""
         topology = self._board.sampler.topology
         is_alone = topology is None or topology.process_count == 1
         return f"{self._lineage} {self._worker}" if self._worker and is_alone else self._lineage

@@ -22,7 +22,7 @@ def written_bytes() -> int | None:
 
 
 def _sent_to_stores() -> int:
-    """Return how many bytes TensorStore has sent to object stores; sockets are no part of the kernel's count.
+    """Return how many bytes TensorStore has sent to object stores; the kernel does not count sockets.
 
     It is only asked if the script has loaded it. That takes some microseconds.
     """

@@ -81,7 +81,7 @@ class Courses:
 
     def _note_logged(self, read: LoggedValue) -> None:
         key = read.name, read.origin
-        if self._runs.get(key) != read.run:  # the values of another run are no continuation
+        if self._runs.get(key) != read.run:  # the values of another run do not continue the curve
             self._courses.pop(key, None)
         course = self._course(read.name, read.origin)
         if course is not None and abs(read.step) < 1 << 62:

@@ -51,7 +51,7 @@ def made_by(instruction: Instruction) -> list[tuple[str, int | None]]:
 
 
 def runs(computation: str, instruction: Instruction, rounds: int | None) -> int | None:
-    """Return how often a loop of this many rounds runs its body, or its condition; None if it is no loop."""
+    """Return how often a loop of this many rounds runs its body or its condition; None if it is no loop."""
     if rounds is None or instruction.opcode != "while":
         return None
     return rounds + (computation == instruction.attribute(_CONDITION))

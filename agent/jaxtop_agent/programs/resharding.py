@@ -2,7 +2,7 @@
 
 From JAX 0.11 on, the compiler marks the collectives that the partitioner added, and gives most of them the
 name of their operand: the operation that they are for is found among those that use the result, unless they
-have its name. Before, a collective has the name of that operation. If it is no collective of JAX, such as
+have its name. Before, a collective has the name of that operation. If it is not a collective of JAX, such as
 `psum`, but `dot_general` or `sort`, the partitioner added it.
 """
 

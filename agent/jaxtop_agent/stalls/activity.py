@@ -127,7 +127,7 @@ class MainThread:
             self._samples = _thinned(list(samples), round(EVERY_S / SOON_EVERY_S))
 
     def _changed_at(self, now: float) -> float:
-        """Return when the rhythm of the steps last changed: earlier samples say nothing of the present."""
+        """Return when the rhythm of the steps last changed: earlier samples say nothing about the present."""
         rhythm = self._board.sampler.rhythm
         if rhythm is None or rhythm.before_us is None:
             return 0.0

@@ -18,7 +18,7 @@ LATE_S = 3.0
 QUIET_S, QUIET_SHARE = 15.0, 0.1
 # From one reading to the next, in the same way.
 SHORTEST_S, LONGEST_S, SHARE = 1.5, 15.0, 0.1
-# A pause of the script is no standstill until it lasts this many times the longest that ended by itself.
+# A pause of the script is not a standstill until it lasts this many times the longest that ended by itself.
 TIMES_LONGEST = 2.0
 
 

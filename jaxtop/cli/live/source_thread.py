@@ -108,7 +108,7 @@ class SourceThread:
         except UserError as error:
             self._failure = str(error)
             debuglog.warning("source", "following the run ended", error)
-        except Exception as error:  # noqa: BLE001 - the app must learn of it, or it would wait for ever
+        except Exception as error:  # noqa: BLE001 - the app must learn of it, or it would wait forever
             debuglog.warning("source", "following the run failed", error=error)
             self._failure = f"following the run failed: {type(error).__name__}: {error}"
 

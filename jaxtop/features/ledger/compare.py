@@ -81,7 +81,7 @@ class ComparedRun:
 
     `parts` and `spent` are seconds of a step; empty if unknown. `facts` are figures by kind and name; `knows`
     are the kinds of which all are known, so that one that is not there is really absent. `perhaps` also has
-    what was there for too short a time to count: it is no difference to a run that has it.
+    what was there for too short a time to count: it is not a difference to a run that has it.
     """
 
     name: str

@@ -30,7 +30,7 @@ CERTAIN, HARDLY_CERTAIN, FEWEST_SAMPLES = 30, 8, 5
 ROUNDING_MS = 1
 # Seconds between two counts of the steps in a ledger.
 LEDGER_EVERY_S = 2.0
-# Time that goes to these kinds is no time of steps.
+# Time that goes to these kinds is not time of steps.
 NOT_OF_STEPS = ("starting", "compiling", "cached", "restoring", "ending")
 # A process says what it spent its time on for at least this share of the time, or that does not count.
 COVERED = 0.3

@@ -246,8 +246,8 @@ def wait_for_last(waits: Sequence[int]) -> int:
 def spread(launches: Sequence[Sequence[int]], suspect: int | None = None) -> float:
     """Return how much arrivals vary from launch to launch, in microseconds, over all units but the suspect.
 
-    Of two units only the difference between them is known, and the suspect contributes to it. The result is 0
-    then.
+    With two units, only the difference between them is known, and the suspect contributes to it. The result
+    is 0 then.
     """
     units = [unit for unit in range(len(launches[0])) if unit != suspect] if launches else []
     if len(units) < 2:

@@ -63,7 +63,7 @@ class Group:
 
 
 def family_groups(cluster: ClusterState, now: float) -> list[Group]:
-    """Return the groups of each family, that of its first process first; none where nothing has a role."""
+    """Return the groups of each family, the first process's group first; none where nothing has a role."""
     return cluster.derived.get("groups", (cluster.changes, now), lambda: _groups(runs(cluster, now)))
 
 

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 IN_EACH_STEP, OF_GAP_LEFT, LEFT = 0.7, 0.8, 0.1
 # A gap of which samples of the main thread confirm this part counts as a whole: they are few.
 CONFIRMED = 0.8
-# The hosts of a synchronous run make as many steps a second, up to this part.
+# The hosts of a synchronous run make the same number of steps a second, up to this part.
 SAME_PACE = 0.15
-# A host is late by its script if its gap, and its time in the script beyond that of the others, take this
-# share of a step, and the gap this many milliseconds.
+# A host is late by its script if its gap and its extra time in the script, compared with the others, each
+# take this share of a step, and the gap takes this many milliseconds.
 LATER = 0.15
-# It must be beyond that of the others by this many standard errors of its samples, of which there are few.
+# The extra time must be at least this many standard errors of its samples, of which there are few.
 ERRORS = 3
 # Where nothing shows whether devices compute meanwhile, it may be late from this share of a step on.
 MOSTLY = 0.5
@@ -209,8 +209,8 @@ def _launches_a_step(gap: Gap, found: Mapping[str, float]) -> float:
     """Return all launches of a process for each step.
 
     The pace is measured over other seconds than the launches: where steps waver, the launches of the step's
-    own functions show the steps of the same seconds. Of a step with many functions not all are known, which
-    makes these steps too few.
+    own functions show the steps of the same seconds. Not all functions of a step with
+    many are known, which makes these steps too few.
     """
     rhythm, launches = gap.host.pulse.rhythm, sum(found.values())
     by_pace = launches * gap.step_ms / 1000
@@ -288,7 +288,7 @@ def _uncovered(host: Host, parts: Parts | None, pace: float | None) -> float | N
 def late_of(gaps: Sequence[Gap], processes: int, least_ms: float = LATER_MS.default) -> list[Gap]:
     """Return the gaps of the few processes for whose scripts all others wait, the longest first.
 
-    All make as many steps a second, so each step of all takes as long as these processes need.
+    All make the same number of steps a second, so each step of all takes as long as these processes need.
     """
 
     def is_late(each: Gap, more: float) -> bool:

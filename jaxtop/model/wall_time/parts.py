@@ -70,7 +70,7 @@ def shares_of(found: Parts | None) -> list[tuple[str, float]]:
 class Busy(NamedTuple):
     """The shares of wall time that programs take by rates and durations: may be more than there is.
 
-    `unsplit` is that of programs whose exposed communication is unknown. `communication` has no waits.
+    `unsplit` is the share of programs whose exposed communication is unknown. `communication` has no waits.
     """
 
     compute: float = 0.0

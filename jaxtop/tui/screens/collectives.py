@@ -129,7 +129,7 @@ def empty(moment: Moment) -> str:
 
 
 def untimed(moment: Moment, ago: float | None = None) -> str:
-    """Return why there are no times, or none newer than of `ago` seconds ago."""
+    """Return why there are no times, or none since those of `ago` seconds ago."""
     none = "no times" if ago is None else f"the times are of {units.age(ago)} ago, no newer ones"
     note = next((view.host.window.note for view in moment.host_views if view.host.window.note), "")
     reasons = moment.not_on("collectives")

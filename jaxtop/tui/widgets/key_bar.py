@@ -125,7 +125,7 @@ def footer(keys: Items, general: Items, width: int, palette: Palette) -> Text:
 def one_line(screens: Items, keys: Items, general: Items, width: int, palette: Palette) -> Text:
     """Return the screens and the keys in one line. The key that goes back in time stays.
 
-    There is none for the palette: a click on the header opens it, too.
+    The palette has no key there: a click on the header opens it, too.
     """
     count = min(MOST_KEYS, max(0, (width - LEAST_WIDTH) // COLUMNS_A_KEY))
     kept = tuple(item for i, item in enumerate(keys) if i < count or item.action == BACK)

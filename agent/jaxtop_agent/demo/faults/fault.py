@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 class Fault:
     """A fault in one process of a run. The loop calls each method at its place; here they do nothing.
 
-    Every process makes one and calls it, also where only the last process is at fault: all must launch the
+    Every process makes one and calls it, even where only the last process is at fault: all must launch the
     same programs in the same order.
     """
 

@@ -97,7 +97,7 @@ class Compiled:
     def is_eager_storm(self, now_ms: int, since_ms: int) -> bool:
         """Whether a line calls one of JAX's own functions so that it is compiled anew, after that time.
 
-        Before the first step each new shape is compiled once, and that is no storm.
+        Before the first step each new shape is compiled once, and that is not a storm.
         """
         lately = _lately(self.eager, now_ms, at_one_place=True)
         return _is_storm([each for each in lately if each.at_ms > since_ms], now_ms, INITIALIZING_LASTS_MS)

@@ -87,7 +87,7 @@ class RunArrays:
 
 
 class _Ruled(NamedTuple):
-    """Kinds of which each is meant by some rules as a whole."""
+    """Kinds such that a rule is about all arrays of a kind or about none."""
 
     today: Today
     uses: Uses

@@ -71,7 +71,7 @@ def memory_of(
     """Return the bytes on the fullest device while the step runs.
 
     They are the arguments, results and temporaries of its program, less the results that reuse arguments, and
-    the named arrays that are no arguments. Where arrays have hidden axes, the interval reaches from all of
+    the named arrays that are not arguments. Where arrays have hidden axes, the interval reaches from all of
     them divided to none.
     """
     arguments = uses.arguments
@@ -228,8 +228,8 @@ def _explained(today: Today, size: int) -> Explained:
 def _closest(units: tuple[tuple[int, bool], ...], size: int) -> frozenset[int]:
     """Return the numbers that add up to the closest to this size.
 
-    Of equal sums, the one with most of the marked numbers is taken, as a program takes arrays of known roles
-    rather than copies of them.
+    Among equal sums, the one with most of the marked numbers is taken, as a program takes arrays of known
+    roles rather than copies of them.
     """
     order = sorted(range(len(units)), key=lambda number: -units[number][0])
     tried, small = order[:MOST_VARIABLES], order[MOST_VARIABLES:]

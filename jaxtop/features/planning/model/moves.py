@@ -27,7 +27,7 @@ Predict = Callable[[Axes, tuple[ShardingRule, ...]], Candidate]
 
 # A move saves at least this share of the memory or of the step, and costs at most this share of the step.
 LEAST_SHARE, MOST_COST = 0.05, 0.25
-# Less memory than this, or than this share of a known limit, is no use to anybody.
+# Less memory than this, or than this share of a known limit, is of no use.
 LEAST_BYTES, LEAST_OF_LIMIT = 1 << 20, 0.01
 # Smaller differences of the step are those of rounding.
 _NO_CHANGE = 0.005

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from jaxtop import wire
     from jaxtop.base.meshes import Axes
 
-# For each dimension of an array, the axes that divide it, the slowest first; trailing empty ones may lack.
+# For each dimension of an array, the axes that divide it, the slowest first. Empty ones at the end may be
+# missing.
 Parts = tuple[tuple[str, ...], ...]
 
 

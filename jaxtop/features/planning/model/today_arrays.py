@@ -101,7 +101,7 @@ def _tensor(view: ArrayView, mesh: MeshView, *, is_cpu: bool) -> Tensor:
 
 
 def _parts_on(mesh: MeshView, view: ArrayView) -> Parts | None:
-    """Return the sharding of an array in axes of this mesh, also if it names others; None if it has none."""
+    """Return the sharding of an array in axes of this mesh, even if it names others; None if it has none."""
     if view.mesh == mesh:
         return view.parts
     if frozenset(view.device_ids) != mesh.positions.keys():

@@ -61,8 +61,8 @@ def _small_us_per_second(view: CollectiveView) -> float:
 def _of_medians(facts: RunFacts, program: list[CollectiveView]) -> float:
     """Return how many times as long as their medians the collectives of a program take in its launches.
 
-    Of many collectives a few take far longer than usual, and no median has them. It is 1 where not all are
-    measured, or a straggler is waited for.
+    Where there are many collectives, a few take far longer than usual, and no median shows these. It is 1
+    where not all are measured, or a straggler is waited for.
     """
     one = program[0]
     all_times = [
