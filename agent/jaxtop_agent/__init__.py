@@ -125,7 +125,7 @@ def start(
         before = _inherited()
     if before is None:
         _start(given, None)
-    else:  # what the script says goes before what it has inherited
+    else:  # what the script says takes precedence over what it has inherited
         _start(before[0] | {each: value for each, value in given.items() if value is not None}, before[1])
     return status()
 

@@ -59,7 +59,7 @@ class Subject(NamedTuple):
 
     @classmethod
     def of(cls, host: Host, **more: Any) -> Subject:
-        """Return a process, and what of it the finding is about."""
+        """Return a process, and the part of it that the finding is about."""
         return cls(host.agent, host.process_index, **more)
 
 
@@ -97,7 +97,7 @@ class Finding:
 
     `about` tells findings of one rule and run apart; it must stay the same while the cause is the same.
     `text` is one plain sentence with figures. `rule` and `run` are set by `Rule.findings`, `since` and
-    `consequences` by the reducer. `is_dated` is False where nobody knows when it began: `since` is then the
+    `consequences` by the reducer. `is_dated` is False where it is unknown when it began: `since` is then the
     time at which it was found.
     """
 

@@ -158,7 +158,7 @@ class Host:
 
     @property
     def is_lone_worker(self) -> bool:
-        """Whether another process has started it and nobody computes with it: its parent may end it."""
+        """Whether another process has started it and its run has no other one: its parent may end it."""
         is_child = self.hello is not None and self.hello.parent_pid is not None
         return is_child and self.process_count in (None, 1)
 

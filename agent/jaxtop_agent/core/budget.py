@@ -32,7 +32,7 @@ class CpuShare(NamedTuple):
 CENSUS = CpuShare(0.0007)
 # For each of the other collectors. Those of the machine take half a millisecond: every other pulse has them.
 COLLECTOR = CpuShare(0.0004, 10.0)
-# Each program is read only once. At first there are many, of which the user wants to see all.
+# Each program is read only once. At first there are many, and the user wants to see all.
 PROGRAMS = CpuShare(0.002, at_first=0.4)
 # A change of the step's rhythm must be noticed soon: windows and samples follow it.
 RHYTHM = CpuShare(0.0004, 3.0)

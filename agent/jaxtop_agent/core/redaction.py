@@ -78,7 +78,7 @@ def prepare() -> None:
 
 
 class _Part(NamedTuple):
-    """What a part of a name, such as a field or the key of a dict, says of its value."""
+    """What a part of a name, such as a field or the key of a dict, says about its value."""
 
     is_certain: bool = False
     is_possible: bool = False

@@ -72,7 +72,7 @@ class AgentSettings(NamedTuple):
     ledger: bool = True
     ledger_folder: str | None = None
     lineage: str = ""
-    # What the process is for; empty if nobody says.
+    # What the process is for; empty if nothing says it.
     role: str = ""
     # Viewers may look, but not act.
     read_only: bool = False

@@ -43,7 +43,7 @@ TAKEN = "off: JAX checks each launch itself (jax_debug_nans, jax_debug_infs)"
 
 
 class Numbered(NamedTuple):
-    """A launch: its time by the monotonic clock, its function, and how many launches came before of that."""
+    """A launch: its monotonic time, its function, and how often that function had been launched before."""
 
     at: int
     function: str

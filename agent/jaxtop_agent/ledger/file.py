@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from jaxtop_agent.core.board import Board
 
-# Shorter processes leave no file, unless a folder was asked for. A line stays if the last is this old.
+# Shorter processes leave no file, unless a folder was asked for. A line stays this long after the last one.
 SHORTEST_MS, STAYS_MS = 20_000, 15_000
 # The processes of a run may write to one disk: together at most 20 times a second.
 MS_FOR_EACH_PROCESS = 50

@@ -255,7 +255,7 @@ class LedgerKeeper:
     def _note_saves(self) -> None:
         found = self._blocked + [(start, start + each, "stack") for start, each in self._account.saved]
         self._blocked, self._account.saved = [], []
-        # What was reported goes before what samples saw of the same save.
+        # What was reported takes precedence over what samples saw of the same save.
         for start, end, seen_by in sorted(found, key=lambda each: (each[2] == "stack", each[0])):
             self._note_save(start, end, seen_by)
         hook, until = self._hooks.checkpoints, self._noted_until

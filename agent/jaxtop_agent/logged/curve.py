@@ -26,7 +26,7 @@ class AllCurves:
     """The curves of the first scalars, losses before others."""
 
     def __init__(self, since_ms: int = 0) -> None:
-        """Begin at the start of the process: what a file says of earlier times is of another one."""
+        """Begin at the start of the process: what a file says about earlier times is of another one."""
         self._since_ms = since_ms
         # By name and origin.
         self._keepers: dict[tuple[str, str], CurveKeeper] = {}
@@ -66,7 +66,7 @@ class AllCurves:
         return Curves(now_ms, tuple(each.curve() for each in self._keepers.values()))
 
     def _makes_room(self, name: str) -> bool:
-        """Return whether there is room for a new curve; that of a loss takes the place of another one."""
+        """Return whether there is room for a new curve; the curve of a loss replaces another one."""
         if len(self._keepers) < MOST_CURVES:
             return True
         others = [key for key in self._keepers if not is_loss(key[0])]

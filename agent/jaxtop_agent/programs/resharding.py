@@ -274,7 +274,7 @@ def _users(listed: Iterable[Instruction], pause: Callable[[], None] = lambda: No
 
 
 def _only_sliced(listed: list[Instruction]) -> dict[int, Instruction]:
-    """Return the slice at a computed place of each parameter of which a computation uses nothing else."""
+    """Return the computed slice of each parameter, if a computation uses nothing else of it."""
     users = _users(listed)
 
     def sliced(name: str, depth: int) -> Instruction | None:

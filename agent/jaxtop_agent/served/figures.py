@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # Each pulse has them all.
 MOST_FIGURES, LONGEST_NAME = 24, 100
 PERCENTILES = {"p50": 0.5, "p99": 0.99}
-# What clients of Prometheus say of the process itself.
+# What clients of Prometheus say about the process itself.
 _OF_PROCESS = ("python_", "process_", "go_", "promhttp_", "jaxtop_")
 _BUCKET, _TOTAL = "_bucket", "_total"
 # Names with these words come first where there are too many figures.

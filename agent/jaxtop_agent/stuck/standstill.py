@@ -26,8 +26,8 @@ class Looked(NamedTuple):
     """What one look at the process shows.
 
     `done_at` is when it last launched, reported a step, compiled or completed a checkpoint. `busy` is what it
-    does that counts as a movement by itself, in words; empty if nothing does. `counted` says of which threads
-    the CPU time counts.
+    does that counts as a movement by itself, in words; empty if nothing does. `counted` says for which
+    threads the CPU time counts.
     """
 
     done_at: float

@@ -80,7 +80,7 @@ class ComparedRun:
     """One of the two runs: how long its steps took, where that went, and what it consists of.
 
     `parts` and `spent` are seconds of a step; empty if unknown. `facts` are figures by kind and name; `knows`
-    are the kinds of which all are known, so that one that is not there is really absent. `perhaps` also has
+    are the kinds that are known completely, so that a missing one is really absent. `perhaps` also has
     what was there for too short a time to count: it is not a difference to a run that has it.
     """
 

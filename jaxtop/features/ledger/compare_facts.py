@@ -49,7 +49,7 @@ def run_in(cluster: Cluster, now: float, made_steps: Iterable[str]) -> Run | Non
 def facts_of(
     cluster: Cluster, now: float, run: Run, steps: Mapping[str, ProcessSteps], seen: FindingsSeen
 ) -> tuple[Facts, frozenset[Kind]]:
-    """Return the facts of a run, and the kinds of which all are known."""
+    """Return the facts of a run, and the kinds that are known completely."""
     hosts = [view.host for view in run.hosts]
     found: Facts = {}
     found.update(_machines(hosts))

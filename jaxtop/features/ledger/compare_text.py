@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SCHEMA = 1
 # The most differences of one kind that are listed.
 MOST_OF_A_KIND = 12
-# Parts of which neither run spends this share of a step are left out.
+# Parts that take less than this share of a step in both runs are left out.
 LEAST_SHARE = 0.01
 PARTS = {
     "compute": "compute",

@@ -235,7 +235,7 @@ class JobLedger:
 
     @property
     def unknown_losses(self) -> int:
-        """How many restarts there are after which nobody knows from which step on work was done again."""
+        """How many restarts there are after which it is unknown from which step on work was done again."""
         return sum(before.committed is None for before in self.attempts[:-1])
 
     @property

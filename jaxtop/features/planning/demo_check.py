@@ -196,7 +196,7 @@ def _measured_and_error(measured_ms: float | None, predicted_ms: float | None) -
 
 
 def _needs(each: Check) -> float | None:
-    """Return what the compiler of the run itself says of its memory."""
+    """Return what the compiler of the run itself says about its memory."""
     return None if each.measured.memory_bytes is None else each.measured.memory_bytes.middle
 
 

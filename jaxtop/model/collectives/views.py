@@ -218,7 +218,7 @@ def _cached_view(
 
 
 def _untimed_view(layout: Layout | None, key: _Key) -> CollectiveView:
-    """Return what the program says of a collective."""
+    """Return what the program says about a collective."""
     run, program, fingerprint, op = key
     listed: wire.Collective | None = layout.of_op.get(op) if layout else None
     grouped = layout.groups_of(op) if layout else None

@@ -91,7 +91,7 @@ def is_from_processes(gap: Gap) -> bool:
 
 
 def of_queue(gap: Gap) -> str:
-    """Return what the queue of the input says of the loader, as the end of a sentence; empty if nothing."""
+    """Return what the input queue says about the loader, as the end of a sentence; empty if nothing."""
     queue = _seen_queue(gap)
     if queue is None:
         return ""

@@ -151,7 +151,7 @@ class Case:
 
     @cached_property
     def _is_beginning(self) -> bool:
-        """Whether nobody waits in JAX, and what the processes have moved singles one out."""
+        """Whether no process waits in JAX, and what the processes have moved singles one out."""
         return not self.has_rhythm and not self._waiters and self._witness is not None
 
     def _compared(self, odd: Sequence[Host]) -> Witness | None:

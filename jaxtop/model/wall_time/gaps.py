@@ -221,7 +221,7 @@ def _launches_a_step(gap: Gap, found: Mapping[str, float]) -> float:
 
 
 def lost_to_launches(gap: Gap) -> float:
-    """Return the share of the time that launches cost: what the programs in windows leave over of it."""
+    """Return the share of the time that launches cost: the part that programs in windows do not explain."""
     return min(gap.launch, 1 - measured_busy(gap.host)) if gap.uncovered is None else gap.uncovered
 
 
@@ -253,7 +253,7 @@ def longer_than_before(host: Host, pace: float | None) -> float | None:
 
 
 def is_close(longer: float, left: float) -> bool:
-    """Return whether the part by which steps have become longer may be what windows leave over of a step."""
+    """Return whether the part by which steps have become longer may be what windows do not explain."""
     return CLOSE[0] * left <= longer <= CLOSE[1] * left
 
 

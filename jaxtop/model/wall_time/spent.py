@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # The kind of time that moves the training forward, and that in which a process waits for its input.
 PRODUCTIVE, INPUT = "stepping", "input"
-# A share of the time is a share of about the last 45 seconds.
+# About the time over which a share of the time is taken.
 A_WHILE_MS = 45_000
 
 

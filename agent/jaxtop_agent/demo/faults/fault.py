@@ -22,7 +22,7 @@ class Fault:
     # The rules that may report it, and what their subjects contain, by field.
     rules: ClassVar[tuple[str, ...]] = ()
     subject: ClassVar[Mapping[str, str]] = {}
-    # The faults that it consists of, each of which is to be found; none if it is a single one.
+    # The faults that it consists of, each of which must be found; none if it is a single fault.
     parts: ClassVar[Sequence[type[Fault]]] = ()
     # Whether it can be seen which of two processes is at fault.
     is_of_one_process: ClassVar[bool] = True

@@ -53,7 +53,7 @@ class RunArrays:
         self._ruled: dict[tuple[ShardingRule, ...], _Ruled] = {}
 
     def kinds(self, axes: Axes, rules: tuple[ShardingRule, ...]) -> Today:
-        """Return the run with kinds as its arrays, of each of which these rules mean all arrays or none.
+        """Return the run with kinds as its arrays, where these rules mean all arrays of a kind or none.
 
         Raises:
             CannotPlan: A rule matches no array, or names an axis that the mesh lacks.

@@ -141,7 +141,7 @@ def _predicted(today: Today, axes: Axes, placed: Sequence[PlacedArray], uses: Us
 def _rescaled(
     figure: str, today: Today, axes: Axes, placed: Sequence[PlacedArray], explained: Explained
 ) -> _Part:
-    """Return bytes of today of which most are those of arrays, on a candidate."""
+    """Return bytes of today that mostly belong to arrays, on a candidate."""
     held = sum(placed[i].bytes_per_device * placed[i].tensor.count for i in explained.members)
     is_scaled = explained.rest > TABLE_BYTES * (1 + sum(placed[i].tensor.count for i in explained.members))
     low, high = scaled(today, axes, placed, explained.rest) if is_scaled else (explained.rest, explained.rest)
