@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from jaxtop.wire import ArrayGroup  # noqa: TC001 - msgspec reads the annotations
 from jaxtop.wire.bounds import Count, TimeMs, TimeS  # noqa: TC001 - msgspec reads the annotations
 
-# Of a duration: those of 2^62 microseconds are below 900.
+# The number of a bucket of durations: below 900 for 2^62 microseconds.
 Bucket = Annotated[int, Meta(ge=0, le=1024)]
 
 

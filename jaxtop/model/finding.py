@@ -64,7 +64,7 @@ class Subject(NamedTuple):
 
 
 class FindingCost(NamedTuple):
-    """What a finding costs, in units that can be compared; None where unknown or not meant."""
+    """What a finding costs, in units that can be compared; None where unknown or not applicable."""
 
     ms_per_step: Measure | None = None
     share_of_step: Measure | None = None

@@ -110,7 +110,7 @@ def _note_cut(
     """Note the launches that the trace does not have on all devices of their program, or only in part.
 
     A launch with fewer operations on one device than on the others is not whole, unless it never has more.
-    The host may have put it on a device of which the trace lacks it.
+    The host may have put it on a device for which the trace lacks it.
     """
     devices: defaultdict[ProgramVariant, set[int]] = defaultdict(set)
     for program, device in shown:

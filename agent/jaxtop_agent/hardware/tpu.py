@@ -201,7 +201,7 @@ def transport() -> ModuleType:
 
 
 def shares(ports: Collection[int]) -> Iterator[tuple[int, float]]:
-    """Yield each port, with the seconds that it may take so that each later one has as many."""
+    """Yield each port with the seconds that it may take: the rest, divided among it and the later ones."""
     end = time.monotonic() + SECONDS
     for left, port in zip(range(len(ports), 0, -1), ports, strict=True):
         yield port, max(0.0, end - time.monotonic()) / left

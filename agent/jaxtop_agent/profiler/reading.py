@@ -30,7 +30,7 @@ MOST_BYTES = 8_000_000
 # Names of operations make a window more expensive, so only some windows have them: one a minute, and sooner
 # if the last window held a program whose operations were never read.
 OPERATIONS_EVERY_S, NEW_OPERATIONS_EVERY_S = 60.0, 8.0
-# The last windows, from which the steps are learnt.
+# The last windows, from which the steps are learned.
 STEP_WINDOWS = 4
 
 

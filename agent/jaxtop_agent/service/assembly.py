@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class ScriptSide(NamedTuple):
-    """What the threads of the script feed, and those of the agent read."""
+    """What the script's threads feed and the agent's threads read."""
 
     hooks: Hooks
     progress: Progress

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # A difference below this share of a step is not reported, however steady both runs are.
 LEAST = 0.03
-# Fewer samples do not show how much a run wavers. Of fewer than ENOUGH, no two extremes are left out.
+# Fewer samples do not show how much a run wavers. With fewer than ENOUGH, no extremes are left out.
 FEWEST, ENOUGH = 3, 10
 # The launches of a program in a step may differ by this share, and by this many at the ends of a time.
 LAUNCHES_SHARE, LAUNCHES_EDGE = 0.1, 2

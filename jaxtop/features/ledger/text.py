@@ -26,7 +26,7 @@ WORTH_SAYING_S = 1.0
 MUCH_OF_STEPS = 0.2
 # The most processes that are listed by themselves: those that spent most on something else than steps.
 MOST_PROCESSES = 4
-# A process is worse than the others if it spent this share of the time more on other things than they.
+# A process is worse than the others if it spent this much more of its time, as a share, on other things.
 WORSE = 0.05
 
 

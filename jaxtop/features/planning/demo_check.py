@@ -137,7 +137,7 @@ def _today_on(axes: Axes, words: Sequence[str], is_enough: Enough) -> Today:
 
 
 def _state(today: Today, found: Today, axes: Axes) -> tuple[int, int]:
-    """Return the bytes of the arrays that both runs have: predicted from today's, and those of the other."""
+    """Return the bytes of the arrays that both runs have: predicted from today's, and as measured."""
     from jaxtop.features.planning.model.sharding import on_fullest, place  # as above
 
     shared = {each.name for each in today.tensors} & {each.name for each in found.tensors} - {None}

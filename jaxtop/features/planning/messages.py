@@ -26,7 +26,7 @@ class NamedArray(Struct, frozen=True, array_like=True):
 
 
 class WantedCandidate(Struct, frozen=True, array_like=True):
-    """A candidate. `arrays` are those that are sharded otherwise than today, and those like them."""
+    """A candidate. `arrays` are those that are sharded differently from today, and those like them."""
 
     axes: Axes
     arrays: tuple[NamedArray, ...] = ()

@@ -1,7 +1,7 @@
 """What the allocators of devices can still provide: the one owner of the arithmetic of their figures.
 
 The figures are those of `device.memory_stats()` (`AllocatorStats` in openxla/xla,
-`xla/tsl/framework/allocator.h`). Of every allocator with a limit, `limit = used + reserved + free`:
+`xla/tsl/framework/allocator.h`). For every allocator with a limit, `limit = used + reserved + free`:
 
 - TPU: `reserved` is counted besides the bytes in use, and its peak besides their peak; there is no pool. One
   printed 2,353,927,680 in use, which is also the peak, 66,560 reserved, a largest block of 14,555,338,240:

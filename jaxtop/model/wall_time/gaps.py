@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # A gap is part of each step if the median step, times the steps a second, fills this share of the time, and
 # what it leaves is at most this part of the gap, or this share of the time.
 IN_EACH_STEP, OF_GAP_LEFT, LEFT = 0.7, 0.8, 0.1
-# A gap of which samples of the main thread confirm this part counts as a whole: they are few.
+# A gap counts as a whole if samples of the main thread confirm this part of it: samples are few.
 CONFIRMED = 0.8
 # The hosts of a synchronous run make the same number of steps a second, up to this part.
 SAME_PACE = 0.15
@@ -118,7 +118,7 @@ class Gap:
 def gap_of(host: Host, parts: Parts | None) -> Gap | None:
     """Return the gap of a host; None if its steps or its main thread are not measured.
 
-    Without windows of the profiler, the utilization of its devices shows how much of the time they are idle.
+    Without windows of the profiler, the utilisation of its devices shows how much of the time they are idle.
     """
     activity, rhythm = host.activity, host.pulse.rhythm
     total = sum(activity.samples)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from jaxtop_agent.programs.compiles.recompilations import Noted
 
 # This many compilations within a minute, spread over at least this time, are a storm: the program compiles
-# instead of computing. A function that initializes layers may be compiled once for each layer of a model, so
+# instead of computing. A function that initialises layers may be compiled once for each layer of a model, so
 # its compilations must be spread over a longer time.
 STORM_COMPILES, STORM_MS, STORM_LASTS_MS, INITIALIZING_LASTS_MS = 5, 60_000, 8_000, 40_000
 # A storm ends after this time without a compilation.

@@ -1,7 +1,7 @@
-"""The arrays of a run with those that are alike as one: layers repeat, so large models have few kinds.
+"""The arrays of a run, with like arrays merged into one: layers repeat, so large models have few kinds.
 
-A kind stands for all of its arrays: its `count` is that of all, so sums over kinds are those over arrays.
-The step's program takes, or returns, all arrays of a kind or none.
+A kind stands for all of its arrays: its `count` counts all of them, so sums over kinds equal sums over
+arrays. The step's program takes, or returns, all arrays of a kind or none.
 """
 
 from __future__ import annotations

@@ -161,7 +161,7 @@ def _memory(now: Candidate, then: Candidate) -> str:
 def _changed(
     before: Sequence[PlacedArray], after: Sequence[PlacedArray]
 ) -> list[tuple[PlacedArray, PlacedArray]]:
-    """Return the arrays that lie differently, before and after, those that save most first."""
+    """Return the arrays whose sharding changes, before and after, those that save most first."""
     pairs = [
         (one, other)
         for one, other in zip(before, after, strict=True)

@@ -95,7 +95,7 @@ class Tensor:
     # The devices that hold it; for arrays on the mesh, all of its devices.
     device_ids: tuple[int, ...] = ()
     groups: int = 1
-    # Whether it is in the memory of the hosts, and takes none of the devices.
+    # Whether it is in the memory of the hosts, and takes no memory of devices.
     is_on_host: bool = False
     # Axes of size 1 today that may divide it, too: JAX drops them from the shardings of a program's results.
     hidden: tuple[str, ...] = ()

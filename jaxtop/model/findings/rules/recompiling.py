@@ -223,7 +223,7 @@ def _finding(facts: RunFacts, name: str, hosts: Sequence[Host]) -> Finding:
 
 
 def _part_of(host: Host, name: str) -> float:
-    """Return which part of the time of all latest compilations those of a function took: all, if unknown."""
+    """Return the part of the time of all latest compilations that a function's took; all, if unknown."""
     listed, took = host.programs.compilations, Counter[str]()
     last_ms = max((each.at_ms for each in listed), default=0)
     for each in listed:

@@ -212,7 +212,7 @@ def bound_lines(moment: Moment, ink: Ink, width: int) -> list[Text]:
 
 
 def _peak(moment: Moment) -> str:
-    """Return the utilization of the devices' peak, if it is known."""
+    """Return the utilisation of the devices' peak, if it is known."""
     found = [step for view in moment.stepping if (step := step_of(view.current)) is not None]
     known = [each.utilization for each in found if each.utilization is not None]
     return f", ~{units.share(max(known))} of the devices' peak" if known else ""

@@ -96,7 +96,7 @@ class _Planner:
             self.assumptions.append(text)
 
     def _sized(self, axes: Iterable[str]) -> tuple[str, ...]:
-        """Return those of the axes that have a size on the candidate, in the order of its mesh."""
+        """Return the axes that have a size on the candidate, in the order of its mesh."""
         names = frozenset(axes)
         return tuple(name for name, size in self.new.items() if name in names and size > 1)
 
