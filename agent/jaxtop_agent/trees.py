@@ -43,7 +43,7 @@ class Norms:
 
 
 def norms_of(tree: Any) -> Norms:
-    """Return the norms of a tree; as of an empty one if it cannot be read."""
+    """Return the norms of a tree, or those of an empty tree if it cannot be read."""
     import jax  # the script has imported it; the agent's package is loaded without
 
     _register(jax)

@@ -71,7 +71,7 @@ class Window(Struct, frozen=True, omit_defaults=True, tag="window"):
 
     @property
     def is_short(self) -> bool:
-        """Whether it is not a capture, and shows launches."""
+        """Whether it shows launches and is not a capture."""
         return bool(self.launches) and not self.is_capture
 
     def launched(self) -> dict[str, dict[str | None, int]]:

@@ -11,7 +11,7 @@ from jaxtop.wire.scalars import FLOAT, MOST_CURVES, MOST_VALUES, ScalarCurve
 
 # The first values are means over this time. Once there are too many, each two become one.
 FIRST_MS = 2_000
-# Longer means would not fit into a message; it takes weeks to get there.
+# The longest time of a mean. A longer one would not fit into a message; it would take weeks to get there.
 LONGEST_MS = 86_400_000
 LONGEST_NAME = 200
 # What a float of four bytes can hold; larger values are drawn as infinite ones.

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("text", JSON)
 SAME, DIFFERENT, UNREADABLE = 0, 1, 3
-# The most seconds before the moment that is compared over which steps are counted.
+# Steps are counted over at most this many seconds before the moment that is compared.
 LONGEST_S = 1800.0
 # Seconds between two looks for findings, and how long before that moment they begin.
 LOOKS_EVERY_S, LOOKED_AT_S = 2.0, 60.0

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from jaxtop.features.ledger.model import ProcessLedger
 
-# The most samples of a process, and the shortest; the most processes that are counted.
+# The most samples of a process, the length of the shortest one, and the most processes that are counted.
 MOST_SAMPLES, SHORTEST_S, MOST_PROCESSES = 20, 1.5, 64
 # A sample lasts this many times as long as it is uncertain when its first and last step began. Where that
 # makes too few samples, less certain ones are made.

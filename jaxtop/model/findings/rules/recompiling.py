@@ -152,7 +152,8 @@ def _many_lately(host: Host, least: float) -> list[str]:
 def _compiled(host: Host) -> Iterator[tuple[tuple[str, str], int, int]]:
     """Yield when the script's functions were compiled and for how long: the latest times, or loaded programs.
 
-    A function without a name is identified by its line. Unloaded programs were compiled, too.
+    A function without a name is identified by its line. Programs that are no longer loaded were compiled,
+    too.
     """
     loaded = defaultdict[tuple[str, str], list[tuple[int, int]]](list)
     latest = defaultdict[tuple[str, str], list[tuple[int, int]]](list)
