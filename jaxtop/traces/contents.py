@@ -136,7 +136,7 @@ def contents(trace: Trace, compiled: ProfilePrograms, most: int = MOST_READ) -> 
 
 
 class _Host:
-    """What the host says about programs: how often it ran each on a GPU; which ones others run, too."""
+    """What the host says: how often it ran each program on a GPU, and which ones other processes run."""
 
     def __init__(self, planes: Iterable[XPlane]) -> None:
         self.runs: Counter[str] = Counter()
