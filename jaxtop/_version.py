@@ -1,1 +1,3 @@
+"""The version of jaxtop."""
+
 __version__ = "0.1.0"

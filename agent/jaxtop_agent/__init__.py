@@ -125,7 +125,7 @@ def start(
         before = _inherited()
     if before is None:
         _start(given, None)
-    else:  # what the script says goes before what it has inherited
+    else:  # what the script says takes precedence over what it has inherited
         _start(before[0] | {each: value for each, value in given.items() if value is not None}, before[1])
     return status()
 
@@ -256,7 +256,7 @@ def watch(**names: object) -> None:
     The agent finds most names by itself. Use this for arrays that cannot be reached from any variable of a
     running function. A function is called at each census, on a thread of the agent; it should only return the
     current pytree. A pytree is read once, during this call: the agent keeps its paths, but none of its
-    arrays. Arrays that later replace them are recognized by shape and dtype, and only while they have no
+    arrays. Arrays that later replace them are recognised by shape and dtype, and only while they have no
     other name. Where arrays are replaced, pass a function.
     """
     if _agent is not None:

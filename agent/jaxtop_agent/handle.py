@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from jaxtop_agent.service.agent import Agent
 
 OFF, WAITS, STARTS, SERVES, FAILED, STOPPED = "off", "waits", "starts", "serves", "failed", "stopped"
-# A notebook shows the handle once, right after `start()`: it waits so long for the address, in seconds.
+# A notebook shows the handle once, right after `start()`: it waits this many seconds for the address.
 PATIENCE_S = 1.0
 
 

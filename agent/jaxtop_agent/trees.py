@@ -43,7 +43,7 @@ class Norms:
 
 
 def norms_of(tree: Any) -> Norms:
-    """Return the norms of a tree; of a tree that cannot be read, those of nothing."""
+    """Return the norms of a tree, or those of an empty tree if it cannot be read."""
     import jax  # the script has imported it; the agent's package is loaded without
 
     _register(jax)

@@ -9,7 +9,7 @@ _AHEAD = time.time() - time.clock_gettime(_CLOCK)
 
 
 def steady() -> float:
-    """Return seconds since the epoch: the wall time at program start, plus a clock that nobody sets."""
+    """Return seconds since the epoch: the wall time at program start, plus a clock that is never set."""
     return _AHEAD + time.clock_gettime(_CLOCK)
 
 

@@ -1,4 +1,4 @@
-"""Meshes as people type and read them; an axis whose name is no plain word stands in quotes: `"data 1"=8`."""
+"""Meshes as people type and read them; axis names that are not plain words are in quotes: `"data 1"=8`."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _PIECE = re.compile(rf"{_QUOTED}|.", re.DOTALL)
 
 
 class BadMesh(ValueError):
-    """A text is no mesh; the message is one line that says why."""
+    """A text is not a mesh; the message is one line that says why."""
 
 
 def parse(text: str) -> Axes:
     """Return the axes of a mesh such as `data=8,model=4`.
 
     Raises:
-        BadMesh: The text is no mesh, names an axis twice, or has more devices than there can be.
+        BadMesh: The text is not a mesh, names an axis twice, or has more devices than there can be.
     """
     found = [_AXIS.fullmatch(each) for each in split(text, ",")]
     if not all(found):
@@ -59,7 +59,7 @@ def unquoted(typed: str) -> str:
 
 
 def hint(text: str) -> str:
-    """Return how to type a name that is no plain word, if the text may contain one."""
+    """Return how to type a name that is not a plain word, if the text may contain one."""
     return "; an axis that is no plain word stands in quotes" if re.search(r"[^\W\d]", text) else ""
 
 

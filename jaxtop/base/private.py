@@ -31,7 +31,7 @@ def create(path: Path | str, *, folder: int | None = None) -> int:
 def append(path: Path | str) -> int:
     """Open a file of this user for appending, created if it is missing, and return its descriptor.
 
-    Raise `Foreign` for links, files of other users, and what is no regular file.
+    Raise `Foreign` for links, files of other users, and what is not a regular file.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:

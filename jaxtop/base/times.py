@@ -34,7 +34,7 @@ def parse(text: str, start: float, end: float) -> float:
     found = _read(text.strip(), start, end)
     if found is None:
         raise ValueError(f"{text.strip()!r} is not a time; try {FORMS}")
-    # A typed minute or second covers its whole length, also where the session begins or ends within it.
+    # A typed minute or second covers its whole length, even where the session begins or ends within it.
     if not (start - found.lasts < found.at < end + 1.0):
         raise ValueError(f"{text.strip()!r} is outside of {in_words(start, end)}")
     return min(max(found.at, start), end)

@@ -45,7 +45,7 @@ _command = _Command()
 
 
 def watch(files: Iterable[int] = STREAMS) -> None:
-    """End this command once one of these files is a terminal that is gone, also if it is gone already.
+    """End this command once one of these files is a terminal that is gone, even if it is gone already.
 
     The kernel signals only the processes whose controlling terminal it is, and a script may ignore that.
     """

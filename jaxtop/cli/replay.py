@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 # --export skips times without frames that are longer than this, in seconds.
 LONGEST_LULL = 3600.0
-# History is folded in so many parts of the longest step.
+# History is folded in short steps; this many make the longest step.
 HISTORY_PARTS = 6
 MCAP_JSON = "mcap-json"
 _SPEED = number("a speed from 0.25 to 64", 0.25, 64, units="x×")

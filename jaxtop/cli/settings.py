@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FILE = "config.toml"
-# What the app saved; the file precedes it.
+# What the app saved; the file overrides it.
 SAVED = "saved.toml"
 FORMS = ("plain", "slack", "discord")
 ALERTING = (Severity.CRITICAL.value, Severity.WARNING.value)
@@ -32,7 +32,7 @@ USUAL_REWIND, LEAST_REWIND = "256M", 1 << 20
 
 
 class Setting(NamedTuple):
-    """A setting of the file: its key, its default in words, what it means, and the variable that precedes it.
+    """A setting of the file: its key, default in words, meaning, and the variable that overrides it.
 
     `parse` checks a value of the file and raises `ValueError` with what it must be.
     """
@@ -182,7 +182,7 @@ class UserSettings:
     saved: frozenset[str] = frozenset()
 
     def get(self, key: str) -> Any:
-        """Return a setting of the file, unless it is not set or the environment precedes it."""
+        """Return a setting of the file, unless it is not set or the environment overrides it."""
         variable = SETTINGS[key].variable
         return None if variable and os.environ.get(variable) else self.values.get(key)
 

@@ -56,7 +56,7 @@ def main(arguments: argparse.Namespace) -> int:
         cluster = gather(source, arguments.wait or USUAL_WAIT, tuning)
         if arguments.watch:
             watch(source, cluster, arguments.watch)
-        # Who holds up a run that hangs shows a few seconds after this viewer came.
+        # Which process holds up a hanging run shows a few seconds after this viewer came.
         if _is_being_diagnosed(cluster):
             watch(source, cluster, LONGEST_DIAGNOSIS_S, lambda: not _is_being_diagnosed(cluster))
         if arguments.peaks:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jaxtop.sources import LiveSource, Source
 
 
-# How often it is looked whether a run has appeared.
+# Seconds between two looks whether a run has appeared.
 LOOKS_EVERY_S = 0.25
 SHORTHANDS = ("ssh://[USER@]HOST[:PORT][/TARGET]", "slurm://JOBID", "k8s://NAMESPACE/POD")
 
@@ -77,7 +77,7 @@ def open_source(
 ) -> Source:
     """Return a source of what the arguments name; `note` receives what the user should know of the choice.
 
-    `with_ended` finds runs, too, that have ended on this machine.
+    With `with_ended`, it also finds runs that have ended on this machine.
     """
     way = ways.find(arguments.via, arguments.target)
     if way is None:
@@ -114,7 +114,7 @@ def open_awaited(
 ) -> Source:
     """Return a source as `open_source` does; where there is no live run, wait for one.
 
-    A run that has ended is taken only after that, `with_ended`.
+    With `with_ended`, a run that has ended is taken, but only after the wait.
     """
     end = time.monotonic() + (wait or 0.0)
     is_told = False

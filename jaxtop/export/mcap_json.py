@@ -192,7 +192,7 @@ class _Export:
         except ValueError:
             self.unreadable += 1
             return
-        if not isinstance(message, dict):  # of a version whose fields nobody names
+        if not isinstance(message, dict):  # of a version whose fields are not known
             message = {"value": message}
         elif frame.kind == "hello":
             self._hear(frame.agent, message)

@@ -34,7 +34,7 @@ def _metrics_of(figures: Iterable[Figure]) -> dict[str, Metric]:
 
 _KINDS = ("gauge", "counter")
 _COLLECTIVE = ("program", "op", "axes")
-# What the name of a sample has behind that of its metric.
+# What the name of a sample adds to the name of its metric.
 _SUFFIXES = {"counter": "_total", "info": "_info"}
 METRICS: dict[str, Metric] = {
     "run": Metric("A run, to join with its other metrics.", "", "info", (), SNAPSHOT),

@@ -32,7 +32,7 @@ def fields(value: object, names: Iterable[str]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class HostReading:
-    """A host with its devices, and by id of these how long they wait in a step."""
+    """A host with its devices, and how long each device waits in a step, by its id."""
 
     run: str
     view: HostView

@@ -44,10 +44,10 @@ class MetricSample(NamedTuple):
 
 
 _NO_LABELS: Labels = {}
-# What a process says of itself; no pid, which would make a new series of each restart.
+# What a process says about itself; no pid, which would make a new series of each restart.
 _VERSIONS = ("jax", "jaxlib", "platform")
 _SIZES = ("argument", "output", "alias", "temp", "code")
-# A metric, the labels beside those of the host or device, and the value.
+# A metric, the labels besides those of the host or device, and the value.
 _Part = tuple[str, Labels, float | None]
 
 

@@ -1,4 +1,4 @@
-"""What of an agent's earlier messages a host keeps: frozen values, which keyframes have as they are."""
+"""What a host keeps of an agent's earlier messages: frozen values, which keyframes have as they are."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from jaxtop.wire import ArrayGroup  # noqa: TC001 - msgspec reads the annotations
 from jaxtop.wire.bounds import Count, TimeMs, TimeS  # noqa: TC001 - msgspec reads the annotations
 
-# Of a duration: those of 2^62 microseconds are below 900.
+# The number of a bucket of durations: below 900 for 2^62 microseconds.
 Bucket = Annotated[int, Meta(ge=0, le=1024)]
 
 
@@ -35,7 +35,7 @@ class ProgramLaunches(NamedTuple):
         return self.duration_us / self.number / 1e6
 
     def plus(self, other: ProgramLaunches, weight: float = 1) -> ProgramLaunches:
-        """Return these and others together, where each of the others counts so much."""
+        """Return these and others together, where each of the others counts `weight` times."""
         return ProgramLaunches(
             self.number + other.number * weight,
             self.duration_us + other.duration_us * weight,
@@ -94,7 +94,7 @@ class LossValues(Struct, frozen=True, array_like=True):
 
 
 class BestPace(Struct, frozen=True, array_like=True):
-    """The best time of a step so far: the lowest of the longest means of stretches of half a minute.
+    """The best time of a step so far: the lowest over stretches of half a minute, each by its longest mean.
 
     `since_ms` is the start of the current stretch, `longest_us` its longest mean.
     """

@@ -117,7 +117,7 @@ class Figure:
     of_host: Callable[[Host], float | None] | None = None
     # Whether the last value of an exited process is shown.
     outlasts: bool = False
-    # The column appears once a figure of a step or a script is known; or, with this, once one is so large.
+    # The column appears once a figure of a step or a script is known; or, with this, once one is this large.
     shown_from: float | None = None
 
     @property

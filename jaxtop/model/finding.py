@@ -37,7 +37,7 @@ class Severity(StrEnum):
 
     @property
     def sign(self) -> str:
-        """The sign before what has it, so that it can be recognised without colour."""
+        """The sign before what has this severity, so that it can be recognised without colour."""
         return _SIGNS[self]
 
 
@@ -59,12 +59,12 @@ class Subject(NamedTuple):
 
     @classmethod
     def of(cls, host: Host, **more: Any) -> Subject:
-        """Return a process, and what of it the finding is about."""
+        """Return a process, and the part of it that the finding is about."""
         return cls(host.agent, host.process_index, **more)
 
 
 class FindingCost(NamedTuple):
-    """What a finding costs, in units that can be compared; None where unknown or not meant."""
+    """What a finding costs, in units that can be compared; None where unknown or not applicable."""
 
     ms_per_step: Measure | None = None
     share_of_step: Measure | None = None
@@ -97,7 +97,7 @@ class Finding:
 
     `about` tells findings of one rule and run apart; it must stay the same while the cause is the same.
     `text` is one plain sentence with figures. `rule` and `run` are set by `Rule.findings`, `since` and
-    `consequences` by the reducer. `is_dated` is False where nobody knows when it began: `since` is then the
+    `consequences` by the reducer. `is_dated` is False where it is unknown when it began: `since` is then the
     time at which it was found.
     """
 

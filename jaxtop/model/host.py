@@ -158,7 +158,7 @@ class Host:
 
     @property
     def is_lone_worker(self) -> bool:
-        """Whether another process has started it and nobody computes with it: its parent may end it."""
+        """Whether another process has started it and its run has no other one: its parent may end it."""
         is_child = self.hello is not None and self.hello.parent_pid is not None
         return is_child and self.process_count in (None, 1)
 
@@ -206,7 +206,7 @@ class Host:
         return Host(**{name: getattr(self, name) for name in _FACTS})
 
 
-# What follows from all of its earlier messages. A keyframe has these beside the last message of each kind.
+# What follows from all earlier messages of a host. A keyframe has these and the last message of each kind.
 KEPT = (
     "launches", "launches_since", "past_launches", "steps", "launches_in_windows", "losses", "best", "rises",
     "rhythm_change",

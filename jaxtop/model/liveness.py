@@ -120,7 +120,7 @@ def has_exited(host: Host) -> bool:
 
 
 def was_never_reached(host: Host) -> bool:
-    """Return whether only an address is known, which is unreachable from here: this is no sign of trouble."""
+    """Return whether only an address is known, unreachable from here: this is not a sign of trouble."""
     return host.hello is None and host.link.state == "unreachable"
 
 
@@ -142,7 +142,7 @@ def is_of_present_steps(host: Host, held_at: float) -> bool:
     """Return whether what was last found at this time describes the present steps of a host.
 
     An agent notices a change of the rhythm some steps later, and dates it back. Until then, what is found
-    describes the steps of before, however long such steps take.
+    describes the earlier steps, however long such steps take.
     """
     return held_at >= host.rhythm_change.reported_at
 

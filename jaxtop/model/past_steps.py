@@ -13,8 +13,9 @@ from jaxtop.wire.bounds import Count, TimeS  # noqa: TC001 - msgspec reads the a
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# The samples of a run are first taken at least so many seconds apart. Once there are as many as this, each
-# two become one and the interval doubles, up to the longest: then they cover an hour, and the oldest go.
+# The most samples of a run, and the shortest and the longest interval between two. Samples begin at the
+# shortest. Once there are this many, each two become one and the interval doubles. At the longest they cover
+# an hour, and the oldest go.
 MOST_SAMPLES, SHORTEST_S, LONGEST_S = 120, 2.0, 30.0
 # A sample stays valid for this many of its steps; a longer time without one is a gap.
 GOES_ON = 2.5
@@ -44,7 +45,7 @@ class PastSteps(Struct, frozen=True, array_like=True, eq=False):
 
     @property
     def is_valid(self) -> bool:
-        """Whether it can be what this module wrote."""
+        """Whether this module can have written it."""
         return len(self.samples) <= MOST_SAMPLES and all(len(each.parts) in (0, 5) for each in self.samples)
 
     @property

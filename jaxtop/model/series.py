@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _Item = TypeVar("_Item")
 _Sample = TypeVar("_Sample", HostSample, Rhythm)
 
-# The columns whose past is stored here. That of the memory in use is in the samples, which keyframes have.
+# The columns whose past is stored here. That of memory in use is in the samples, which keyframes have.
 _STORED = tuple(each.field for each in DEVICE_FIGURES if each is not MEMORY)
 _columns_of = attrgetter(*_STORED)
 _NO_COLUMNS = (None,) * len(_STORED)

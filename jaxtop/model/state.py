@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MOST_EVENTS = 1000
 # Samples that are kept of each host: two minutes at the default interval.
 HISTORY = 120
-# The scalars of so many pulses are kept of each host, until its next curves.
+# Pulses whose scalars are kept of each host, until its next curves.
 MOST_SCALARS = 32
 # Past censuses that are kept of each host.
 PAST_ARRAYS = 16

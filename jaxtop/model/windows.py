@@ -1,6 +1,6 @@
 """What windows of the profiler reported about collectives, of all hosts together: data only.
 
-It stands beside the rest of the state, because rooms of the model do not import each other in a circle.
+It is separate from the rest of the state, because rooms of the model do not import each other in a circle.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class Pending:
 class ProgramWindows:
     """The windows of one program: pending launches, and by op what earlier launches showed.
 
-    `unmatched` counts the launches of which processes traced different ones under one number.
+    `unmatched` counts the numbers under which processes traced different launches.
 
     Windows are numbered. `evaluated` has the window of each launch that was evaluated. `taken_ms` has the
     times of the last windows, by number and agent, by its own clock.

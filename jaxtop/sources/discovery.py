@@ -53,8 +53,8 @@ def seeds(
         hostfile: A file with more of them.
         show: Receives notes for the user.
         address_map: What to dial in place of addresses.
-        stays_in_job: Whether the newest run is not meant if it is that of another job.
-        with_ended: Whether runs are found, too, that ended on this machine.
+        stays_in_job: Whether the newest run is left out if it belongs to another job.
+        with_ended: Whether runs that ended on this machine are found, too.
     """
     try:
         listed = hostnames.of_file(hostfile) if hostfile else []

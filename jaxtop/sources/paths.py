@@ -1,4 +1,4 @@
-"""Which path to an agent is used: each process is shown once, also if several paths lead to it."""
+"""Which path to an agent is used: each process is shown once, even if several paths lead to it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from jaxtop import wire
 DIRECT = ""
 # What a state of a link says: nothing, that no answer came this way, how the process is, that it is heard.
 _RANKS = {"connecting": 0, "unreachable": 1, "up": 3}
-# The most agents whose paths are remembered. Only relays that make up agents come so far.
+# The most agents whose paths are remembered. Only relays that make up agents reach this number.
 MOST_AGENTS = wire.MAX_DEVICES
 
 

@@ -210,7 +210,7 @@ class Peers:
             heappush(self._asleep, (until, peer.agent))
 
     def _dial(self, peer: FollowedAgent) -> None:
-        """Connect or disconnect the peer. ZeroMQ would retry for ever at an address that does not answer."""
+        """Connect or disconnect the peer. ZeroMQ would retry forever at an address that does not answer."""
         wants = peer.telemetry.wants_dial
         if wants == peer.is_dialled:
             return
@@ -241,7 +241,7 @@ class Peers:
         self._emit_link(peer.agent, wire.Link(state, peer.endpoint), knows_ending=peer.has_left)
 
     def _emit_link(self, agent: str, link: wire.Link, *, knows_ending: bool = False) -> None:
-        """Report a link. Of an agent whose goodbye was missed, report what it left on this machine."""
+        """Report a link. If an agent's goodbye was missed, report what it left on this machine."""
         is_over = link.state in ("closed", "dead", "unreachable") and not knows_ending
         ending = runfiles.ending(agent) if is_over else None
         if (

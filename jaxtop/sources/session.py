@@ -40,7 +40,7 @@ class Session:
     def __init__(
         self, paths: Sequence[Path], skippable: Container[Path] = (), tuning: Tuning = AS_DECLARED
     ) -> None:
-        """Open these files. Of the skippable ones, those that are no recordings only add a note."""
+        """Open these files. A skippable file that is not a recording only adds a note."""
         recordings, self._skipped = _opened(paths, skippable)
         self._tracks = tracks(recordings)
         self._tuning = tuning

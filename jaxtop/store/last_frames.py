@@ -37,8 +37,8 @@ ORDER = (
 class LastFrames:
     """The last frames of one agent, mostly as they came.
 
-    `made` has kinds of which the owner makes the current frames when they are requested, so that they need
-    not be stored.
+    `made` has kinds whose current frames the owner makes when they are requested, so that they need not
+    be stored.
     """
 
     def __init__(self, made: Mapping[str, Callable[[], Iterable[wire.Frame]]] | None = None) -> None:

@@ -1,7 +1,7 @@
 """The files in which processes write what they spent their time on, so that it outlasts them.
 
 A file per process, JSON lines: first who it is, then sums since its start, checkpoints, and how it ended.
-Lines are added every few seconds; most of them take the place of the last one, so that a file grows slowly
+Lines are added every few seconds; most of them replace the last one, so that a file grows slowly
 and a process that is killed leaves what it had done by then. A line that was cut off is skipped. Files of one
 lineage are attempts at one job.
 """

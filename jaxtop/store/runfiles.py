@@ -253,7 +253,7 @@ def _decoded(path: Path, kind: type[_T]) -> _T | None:
 
 
 def read(path: Path) -> RunFile | None:
-    """Return the run file at this path; None if it is no run file, or another user's."""
+    """Return the run file at this path; None if it is not a run file, or another user's."""
     hello = _decoded(path, Hello)
     if hello is None:
         return None

@@ -41,7 +41,7 @@ _VENDORS: dict[object, str] = {"AMD": "rocm", "Nvidia": "cuda"}
 
 
 class TracedDevice(NamedTuple):
-    """What the plane of a device says of it; None where it says nothing."""
+    """What the plane of a device says about it; None where it says nothing."""
 
     number: int
     kind: str | None
@@ -136,7 +136,7 @@ def contents(trace: Trace, compiled: ProfilePrograms, most: int = MOST_READ) -> 
 
 
 class _Host:
-    """What the host says of programs: how often it ran each on a GPU, and which other processes run too."""
+    """What the host says: how often it ran each program on a GPU, and which ones other processes run."""
 
     def __init__(self, planes: Iterable[XPlane]) -> None:
         self.runs: Counter[str] = Counter()

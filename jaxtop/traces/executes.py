@@ -137,8 +137,8 @@ class Executes:
         """Bring what all threads noted into order."""
         for producers in self._producers.values():
             producers.sort(key=lambda event: event.start)
-        # An inner one is a part of the outer one, from which it was reached. The outermost of JAX 0.11 is
-        # that of the C interface of PJRT, which has no number: an inner one has it.
+        # An inner one is a part of the outer one, from which it was reached. In JAX 0.11, the
+        # outermost one comes from PJRT's C interface and has no number: an inner one has it.
         outer: set[HostEvent] = set()
         for each in self._executes:
             if (root := self._root(each)) is not None:

@@ -22,7 +22,7 @@ ENDINGS = (".xplane.pb", ".xplane.pb.gz")
 # A larger one is not read: `jaxtop capture` takes none.
 MOST_BYTES = 1 << 30
 _TOO_LONG = f"is larger than {in_bytes(MOST_BYTES)}, which is not read"
-# To read so many takes one to two minutes, and about 3 GB.
+# To read this many takes one to two minutes, and about 3 GB.
 MOST_EVENTS = 3_000_000
 # Where XProf and TensorBoard keep profiles.
 _FOLDERS = (".", "*", "*/*", "plugins/profile/*")

@@ -2,7 +2,7 @@
 
 A launch is one act of the host. So a run belongs to the host's `Execute` that it was traced back to. A device
 runs the launches of a program in the order in which the host made them. So runs without an `Execute` find
-their launch by their place beside others that have one, or if none has, by their place from the beginning.
+their launch by their place among runs that have one, or if none has, by their place from the beginning.
 
 Collectives test the result: all members of a group leave one at the same time. Where they do not, the runs
 are not one launch, and nothing is measured.
@@ -107,10 +107,10 @@ def _launches(of_device: Mapping[int, Sequence[ProgramRun]], seen: Seen) -> list
 def _note_cut(
     found: Mapping[ProgramRun, int], shown: Iterable[tuple[ProgramVariant, int]], seen: Seen
 ) -> None:
-    """Note the launches that the trace does not have on all devices of their program, or not wholly.
+    """Note the launches that the trace does not have on all devices of their program, or only in part.
 
     A launch with fewer operations on one device than on the others is not whole, unless it never has more.
-    The host may have put it on a device of which the trace lacks it.
+    The host may have put it on a device for which the trace lacks it.
     """
     devices: defaultdict[ProgramVariant, set[int]] = defaultdict(set)
     for program, device in shown:

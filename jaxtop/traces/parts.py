@@ -205,7 +205,7 @@ class WantedCollectives:
         return likely
 
     def op(self, module: str, name: str) -> str | None:
-        """Return the inventory's name for an operation; None if it is no collective of this program."""
+        """Return the inventory's name for an operation; None if it is not a collective of this program."""
         names = self._names.get(module)
         if names is not None and (name in names or module not in self._partial):
             return names.get(name)

@@ -57,8 +57,8 @@ _ENDS = re.compile(r".+-(done|update)")
 _WRAPPER = re.compile(r"(async|call|fusion)-start")
 # The profiler shows the operation that this one starts, by its own name.
 _ASYNC = "async-start"
-# The calls in the first and the last fusion of a TPU's collective beside other work; all its fusions repeat
-# the collective, with this in its configuration.
+# The calls in the first and the last fusion of a TPU's collective that runs during other work. All its
+# fusions repeat the collective, with this in its configuration.
 _STARTS, _FINISHES = "AsyncCollectiveStart", "AsyncCollectiveDone"
 _CHAINED = b"async_collective_fusion_config"
 # This is in the configuration of a TPU's collective before which the cores wait for each other.

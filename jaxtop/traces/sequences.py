@@ -1,4 +1,4 @@
-"""A program's kernels on a device, split into launches where the trace says nothing of launches.
+"""A program's kernels on a device, split into launches where the trace says nothing about launches.
 
 Each launch runs the same operations, and the longest pause is the one before it. Where the trace shows
 otherwise, nothing is split.

@@ -33,13 +33,13 @@ BARRIER = "barrier-cores"
 # `jit_step(15161771884)`, and `%all-reduce.1 = f32[8]{0} all-reduce(...)`
 MODULE = re.compile(r"(.+?)(?:\((\d+)\))?")
 OP = re.compile(r"%?([^\s=]+)")
-# Where a core waits for another slice: a transfer through the hosts, over the network of the data center.
+# Where a core waits for another slice: a transfer through the hosts, over the network of the data centre.
 BETWEEN_SLICES = re.compile(r"(send|recv)-done(\.\d+)*")
 
 
 # How long an operation took by the clock of its core. The start and the end of an event are by the clock of
-# the host, to which the profiler fits that of the core again and again: an event across a correction is by as
-# much too long or too short. In a captured trace these were up to 0.2 s.
+# the host, to which the profiler fits that of the core again and again: an event across a correction is too
+# long or too short by that much. In a captured trace, corrections were up to 0.2 s.
 LASTED = "device_duration_ps"
 
 

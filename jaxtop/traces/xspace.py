@@ -121,7 +121,7 @@ class XPlane:
         self.name = ""
         self.event_names: dict[int, str] = {}
         self._extent = first, last
-        # The events on its lines, with all that is listed beside them: what reading it takes.
+        # The events on its lines, with all that is listed with them: what reading it takes.
         self.events = 0
         self._most = most
         self._stat_names: dict[int, str] = {}

@@ -45,7 +45,7 @@ class _Monitored:
 
     With heartbeats, it notices a server that is silent. ZeroMQ ends the whole process if it wants to send one
     over a connection that was lost while the queue of answers was full (libzmq 4.3.5, issue 4364). So a
-    question has none: who asks waits for a limited time.
+    question has no heartbeats: who asks waits for a limited time.
     """
 
     _has_heartbeats = True

@@ -48,7 +48,7 @@ CROWD_A_SECOND, SHORT_BACKLOG = 8, 16
 # A team that connects all at once makes this many connections a second. After more, we accept none for
 # SHUT_S.
 MOST_A_SECOND, SHUT_S = 64, 1.0
-# A peer with the key has sent more than this by the end of its handshake; no peer without it gets so far.
+# A peer with the key has sent more than this by the end of its handshake; no peer without it gets that far.
 HANDSHAKE_BYTES = 400
 # More than any viewer sends, with its handshake, its longest request and two signs of life a second.
 ALLOWED_BYTES, ALLOWED_A_SECOND = 1 << 17, 1024
@@ -280,7 +280,7 @@ class Listener:
                 each.listening.setsockopt(socket.SOL_SOCKET, option, program)
 
     def close(self, linger_ms: int) -> None:
-        """Close the guarded sockets, and allow their last messages so much time to leave."""
+        """Close the guarded sockets, and allow their last messages `linger_ms` to leave."""
         close_monitored(self._guarded, self.monitors, linger_ms, self._authenticator)
         for each in self._doors:
             each.listening.close()

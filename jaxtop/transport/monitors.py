@@ -23,7 +23,7 @@ _numbers = count()
 
 def monitor_of(socket: zmq.Socket[bytes], events: int) -> zmq.Socket[bytes]:
     """Return the monitor of a socket; close both with `close_monitored`."""
-    # By itself it has the address of an earlier one whose descriptor it got, which may still be taken.
+    # By default, it has the address of an earlier one whose descriptor it got: that may still be taken.
     address = f"inproc://monitor-{next(_numbers)}"
     return socket.get_monitor_socket(events | zmq.EVENT_MONITOR_STOPPED, address)
 
@@ -41,7 +41,7 @@ def close_monitored(
     linger_ms: int,
     authenticator: zmq.Socket[bytes] | None = None,
 ) -> None:
-    """Close sockets with their monitors, and allow their last messages so much time to leave.
+    """Close sockets with their monitors, and allow their last messages `linger_ms` to leave.
 
     Many events may come at once: without free descriptors, each attempt to accept a connection is one. Once
     nobody reads them, ZeroMQ's I/O thread waits for room with a lock that `disable_monitor` takes while it

@@ -115,7 +115,7 @@ class Server:
             return False
 
     def _take_asked(self) -> list[ReceivedRequest]:
-        """Return the requests that have arrived. Those beside one that is sent twice are asked again."""
+        """Return the requests that have arrived; none if a peer sent two, since viewers then ask again."""
         try:
             return [
                 ReceivedRequest(sender, is_from_owner(message), message.bytes)

@@ -186,7 +186,7 @@ class JaxtopApp(App[str]):
         return not self.time.bar.is_attached
 
     def _tick(self) -> None:
-        """Fold the frames that arrived, also while the view is paused, and show the result.
+        """Fold the frames that arrived, even while the view is paused, and show the result.
 
         If an earlier batch is still being folded, show what has been folded so far.
         """
@@ -286,7 +286,7 @@ class JaxtopApp(App[str]):
         self.time.seek(message.at)
 
     async def on_click(self, event: events.Click) -> None:
-        """List the runs on a click on their name; on one beside it, open the palette with all keys."""
+        """List the runs on a click on their name; on a click next to it, open the palette with all keys."""
         if event.widget is not self._header:
             return
         if pressed_by(event.style) is not None and self.runs.allows("runs"):

@@ -1,3 +1,5 @@
+"""The keys that send requests to the processes of a live run."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar

@@ -124,7 +124,7 @@ def status_parts(moment: Moment, app: AppStatus, palette: Palette) -> list[Statu
 
 
 def _is_news(finding: Finding, states: Sequence[StatusPart]) -> bool:
-    """Return whether no state reports it, which it does sooner than a rule; notes are none."""
+    """Return whether no state reports it, which it does sooner than a rule; notes are not news."""
     return finding.severity is not Severity.INFO and not any(part.says(finding) for part in states)
 
 

@@ -105,7 +105,7 @@ class TimeKeys:
 
     @property
     def status(self) -> TimeStatus:
-        """What the header says of the time that is shown."""
+        """What the header says about the time that is shown."""
         playback, recorder = self._following.playback, self._recorder
         mode = str(playback.mode)
         if playback.has_present and not playback.is_live:

@@ -9,7 +9,7 @@ from jaxtop.wire.stacks import Place  # noqa: TC001 - msgspec reads the annotati
 
 # In the script or its libraries; in JAX to launch; in JAX to wait for a result; in JAX to compile.
 SCRIPT, LAUNCH, WAIT, COMPILE = range(4)
-# An agent sends no fewer samples, so a viewer may rely on shares of so many.
+# An agent sends no fewer samples than this, so a viewer may rely on their shares.
 FEWEST_ACTIVITY_SAMPLES = 25
 
 

@@ -113,12 +113,12 @@ INTERRUPTED = 130
 SCRIPT_ENDED, STUCK = "ended", "stuck"
 ENDINGS = frozenset({SCRIPT_ENDED, STUCK})
 # The exit status of a process that its agent has ended. Kubeflow's operators restart it under the policy
-# `ExitCode`, for which it means: retry, says the program. It is none that Python, shells or ssh use.
+# `ExitCode`, for which it means: retry, says the program. Python, shells and ssh do not use it.
 STUCK_STATUS = 138
 
 
 class Bye(Struct, frozen=True, omit_defaults=True, tag="bye"):
-    """The last message of an agent; silence after this is no alarm.
+    """The last message of an agent; silence after this is not an alarm.
 
     `status` is the exit status of the script; None where it is unknown.
     """

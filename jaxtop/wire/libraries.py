@@ -70,7 +70,7 @@ class NcclTime(Struct, frozen=True, array_like=True):
 
 
 class NcclTimes(Struct, frozen=True, omit_defaults=True, tag="nccl_times"):
-    """What NCCL Inspector timed in the last `span_ms`. So many bytes of its file were not read."""
+    """What NCCL Inspector timed in the last `span_ms`, and how many bytes of its file were not read."""
 
     at_ms: TimeMs
     span_ms: WireInteger = 0

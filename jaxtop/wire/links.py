@@ -90,7 +90,7 @@ class Reply(Struct, frozen=True, omit_defaults=True, tag="reply"):
     """The first part of the answer; the requested messages follow it.
 
     `relay` is the id of the relay that answers; an agent has none. `ends_in_ms` answers a report of a process
-    that is stuck: all of its run are, and end after so long.
+    that is stuck: all processes of its run are, and end after this time.
     """
 
     what: str

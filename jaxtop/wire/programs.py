@@ -108,7 +108,7 @@ class CompiledLine(Struct, frozen=True, array_like=True):
 class Programs(Struct, frozen=True, omit_defaults=True, tag="programs"):
     """The loaded programs, the newest first, and how often each function was compiled so far.
 
-    `seen_ms` and `compile_ms` are columns beside `programs`: when each was first seen, and how long its
+    `seen_ms` and `compile_ms` are columns parallel to `programs`: when each was first seen, and how long its
     compilation took. `rest` counts programs that are not listed; `recompiling` names the functions that are
     currently compiled again and again. `compilations` are the latest ones, the oldest first; `lines` are
     those of the script that lost most time by compilations. `of_jax` has the names of programs whose

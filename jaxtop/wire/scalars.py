@@ -22,7 +22,7 @@ _BYTES_OF_FLOAT = array(FLOAT).itemsize
 
 # Metrics with these words are settings of a loss, which change by factors on purpose.
 _SETTINGS = ("scale", "weight", "coef", "lossless")
-# Names with these words are layers that normalize, or something else.
+# Names with these words are layers that normalise, or something else.
 _NO_NORMS = ("normal", "layer", "batch", "rms")
 
 
@@ -44,7 +44,7 @@ class Rise(Struct, frozen=True, array_like=True):
     """A scalar is far above its usual values: from `step` on, up to `value` at `value_step`.
 
     `low` and `high` are the range of its usual values, without the lowest and the highest twentieth.
-    `led_by` is the norm that had already risen so many steps before, if there is one.
+    `led_by` is the norm that had already risen `led_steps` before, if there is one.
     """
 
     step: WireInteger

@@ -11,7 +11,7 @@ MOST_UNASSIGNED_PERMILLE = 100
 
 
 class Launch(Struct, frozen=True, array_like=True):
-    """A launch of a program that is wholly inside the window, on the local device that took longest.
+    """A launch of a program that is completely inside the window, on the local device that took longest.
 
     `program` is a position in the window's list. The number is the same in all processes that launched
     together; None if it is unknown. `collective_us` is the time within collectives, `exposed_us` the part of
@@ -71,7 +71,7 @@ class Window(Struct, frozen=True, omit_defaults=True, tag="window"):
 
     @property
     def is_short(self) -> bool:
-        """Whether it is no capture, and shows launches."""
+        """Whether it shows launches and is not a capture."""
         return bool(self.launches) and not self.is_capture
 
     def launched(self) -> dict[str, dict[str | None, int]]:

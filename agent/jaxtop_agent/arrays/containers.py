@@ -55,7 +55,7 @@ _ITERATORS = frozenset(
     | {each for each in vars(itertools).values() if isinstance(each, type)}
 )
 
-# Reads the attributes of a class also where its metaclass defines `__getattribute__`.
+# Reads the attributes of a class even where its metaclass defines `__getattribute__`.
 _CLASS_DICT = vars(type)["__dict__"].__get__
 
 Part = tuple[Sequence[Any], Sequence[Any]]

@@ -20,7 +20,7 @@ _BY_NAME = {
             "ema", "ema_params", "carry", "non_trainable_variables", "metrics_variables", "metrics",
             "compile_metrics", "loss_tracker"),
 }  # fmt: skip
-# Words that are ignored beside such a name, as in `initial_params` and `params_replicated`.
+# Words that are ignored next to such a name, as in `initial_params` and `params_replicated`.
 _WHICH_ONE = ("init", "initial", "initialized", "new", "old", "next", "last", "prev", "previous", "current",
               "cur", "updated", "trained", "final", "best", "restored", "loaded", "replicated",
               "unreplicated", "sharded", "distributed", "local", "global", "host", "device", "stacked",

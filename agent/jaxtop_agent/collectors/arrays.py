@@ -32,7 +32,7 @@ LOOKS_AT_ONCE = 100
 # The list of arrays keeps them alive, so it is dropped after HOLD_S and made again. A pause lasts until the
 # script's threads release the GIL, so the list is also dropped before a pause that may exceed the limit. Each
 # list is used for a minimum time, in proportion to the time it took to make: otherwise we would make one list
-# after another beside a busy script.
+# after another while the script is busy.
 HOLD_S, LEAST_HOLD_S, LISTINGS_HELD = 0.018, 0.008, 2
 # This many censuses wait for a generator to run, each for this many short looks.
 MOST_WAITS, GLANCES, BETWEEN_GLANCES_S = 60, 30, 0.003

@@ -32,7 +32,7 @@ class CpuShare(NamedTuple):
 CENSUS = CpuShare(0.0007)
 # For each of the other collectors. Those of the machine take half a millisecond: every other pulse has them.
 COLLECTOR = CpuShare(0.0004, 10.0)
-# Each program is read only once. At first there are many, of which the user wants to see all.
+# Each program is read only once. At first there are many, and the user wants to see all.
 PROGRAMS = CpuShare(0.002, at_first=0.4)
 # A change of the step's rhythm must be noticed soon: windows and samples follow it.
 RHYTHM = CpuShare(0.0004, 3.0)
@@ -51,7 +51,7 @@ class Throttle:
         self._costs: deque[float] = deque(maxlen=3)
 
     def pause_after(self, cost: float, elapsed: float = 0.0) -> float:
-        """Return the pause after a turn that used `cost` seconds of CPU, so long after the turn before."""
+        """Return the pause after a turn that used `cost` seconds of CPU, `elapsed` after the turn before."""
         self._free = min(self._share.at_first, self._free + elapsed * self._share.of_core) - cost
         if self._free > 0:
             return 0.0

@@ -25,14 +25,14 @@ _CERTAIN = _later(
 )
 # These words may name a secret. Several words may be written as one: `apikey`, `sshkey`.
 _POSSIBLE = _later(r"(?!(?:mon|don|tur|hot|sub)keys?$)([a-z]*)(?:key|token)(s?)|pass")
-# Beside one of these words they do: `api_key`.
+# Next to one of these words they do: `api_key`.
 _WORDS_OF_SECRETS = """
     access account admin api aws azure bearer client decryption deploy encryption gcp github gitlab google
     gpg hf hmac huggingface license login master openai personal pgp private pypi refresh registry rsa
     service session signing slack ssh ssl tls user wandb webhook
 """
-# Beside one of these, and none of the others, they do not: `key_dim`, `rng_key`, `bos_token`. These are words
-# of sizes and counts, attention and layers, random numbers, parts of a text, and fields of data.
+# Next to one of these, and none of the others, they do not: `key_dim`, `rng_key`, `bos_token`. These are
+# words of sizes and counts, attention and layers, random numbers, parts of a text, and fields of data.
 _WORDS_OF_OTHERS = """
     block budget capacity chunk count depth dim dims len length lengths limit max min num per rank seq
     sequence shape size sizes step steps total width window
@@ -78,7 +78,7 @@ def prepare() -> None:
 
 
 class _Part(NamedTuple):
-    """What a part of a name, such as a field or the key of a dict, says of its value."""
+    """What a part of a name, such as a field or the key of a dict, says about its value."""
 
     is_certain: bool = False
     is_possible: bool = False

@@ -72,7 +72,7 @@ class AgentSettings(NamedTuple):
     ledger: bool = True
     ledger_folder: str | None = None
     lineage: str = ""
-    # What the process is for; empty if nobody says.
+    # What the process is for; empty if nothing says it.
     role: str = ""
     # Viewers may look, but not act.
     read_only: bool = False
@@ -87,7 +87,7 @@ class AgentSettings(NamedTuple):
 
     @property
     def minutes(self) -> int:
-        """How many minutes the black box keeps: also those before a run was stuck for so long."""
+        """How many minutes the black box keeps: with `end_if_stuck`, also those before the run was stuck."""
         if not (self.record_minutes and self.end_if_stuck):
             return self.record_minutes
         return self.record_minutes + math.ceil(self.end_if_stuck / 60)

@@ -25,7 +25,7 @@ class Worker:
     """One thread of the agent.
 
     It is not a `threading.Thread`: some scripts join every thread in `threading.enumerate()`, and would wait
-    for ours for ever. It blocks signals, so that the script's signals reach the script. It has no trace or
+    for ours forever. It blocks signals, so that the script's signals reach the script. It has no trace or
     profile function, so that a debugger does not stop here and a coverage tool does not count these lines.
     """
 

@@ -13,7 +13,7 @@ class Checkpoints:
     """The last save of a process."""
 
     def __init__(self, every: int) -> None:
-        """Save after so many steps; 0: never."""
+        """Save after every `every` steps; 0: never."""
         self._every = every
         self._file: IO[bytes] | None = None
 

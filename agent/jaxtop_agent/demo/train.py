@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None, program: Callable[..., None] | None 
         run(args.duration, args.steps, args.seed, turns)
     except Exception as error:
         if leaving.is_set():
-            # The other processes have left. This is no error: the signal thread is about to end the process.
+            # The other processes have left. This is not an error: the signal thread is about to end this one.
             time.sleep(2 * LEAVE_WITHIN)
         if joined.is_set():
             stay_after(error, args.duration)
@@ -135,7 +135,7 @@ class Agreement:
 
     def __init__(self, duration: float | None, turns: Iterable[FaultTurn] = ()) -> None:
         self.until = 0
-        # The fault for which it is time now, if it is for any.
+        # The fault that is due now, if any.
         self.begins: type[Fault] | None = None
         self._turns = iter(turns)
         self._next = next(self._turns, None)

@@ -1,6 +1,6 @@
 """AMD GPUs, read from the files of their driver in /sys.
 
-Names and units follow https://docs.kernel.org/gpu/amdgpu/thermal.html and driver-misc.html beside it. A
+Names and units follow https://docs.kernel.org/gpu/amdgpu/thermal.html and driver-misc.html next to it. A
 process that runs JAX cannot use AMD's own library: it shares symbols with the one that RCCL loads, and the
 process ends in "double free or corruption" (https://github.com/ROCm/amdsmi/pull/108).
 """

@@ -2,8 +2,8 @@
 
 Names and layout are those of Google's tpu-info (tpu_info/proto/tpu_metric_service.proto and
 tpu_info/metrics.py in github.com/AI-Hypercomputer/cloud-accelerator-diagnostics). The service does not report
-how busy the tensor cores are. tpu-info reads that from libtpu's library, which must not be used by a thread
-beside the run.
+how busy the tensor cores are. tpu-info reads that from libtpu's library, which must not be used by a second
+thread during the run.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ def transport() -> ModuleType:
 
 
 def shares(ports: Collection[int]) -> Iterator[tuple[int, float]]:
-    """Yield each port, with the seconds that it may take so that each later one has as many."""
+    """Yield each port with the seconds that it may take: the rest, divided among it and the later ones."""
     end = time.monotonic() + SECONDS
     for left, port in zip(range(len(ports), 0, -1), ports, strict=True):
         yield port, max(0.0, end - time.monotonic()) / left
@@ -241,7 +241,7 @@ def _distribution(point: ProtobufMessage) -> Buckets | None:
 
 
 def _device(attribute: ProtobufMessage | None) -> tuple[int | None, tuple[str, ...]]:
-    """Return the device that an attribute names, and the attributes beside it."""
+    """Return the device that an attribute names, and the attributes next to it."""
     value = None if attribute is None else attribute.message(2)
     if value is None:
         return None, ()

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from jaxtop_agent import jaxprivate
 
-# Both spellings of versions of Orbax; a checkpoint that is reported twice is the same time twice.
+# Both spellings that versions of Orbax use. A checkpoint that is reported under both has one time.
 BLOCKED = {
     "/jax/orbax/write/blocking_duration_secs": "saving",
     "/jax/orbax/write/async/blocking_duration_secs": "saving",

@@ -189,7 +189,7 @@ class Compiles:
 
     def _happened(self, event: str, **facts: object) -> None:  # noqa: ARG002 - JAX's signature
         if event in {CACHE_ASKED, CACHE_HIT}:
-            with suppress(Exception):  # JAX asks also where it has no cache
+            with suppress(Exception):  # JAX asks even where it has no cache
                 if jaxprivate.has_persistent_cache():
                     self._thread().from_cache = event == CACHE_HIT
 

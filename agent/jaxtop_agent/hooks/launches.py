@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MOST_NAMES = 500
 THE_REST = "(other functions)"
 # All functions of `jax.pmap` have one of these names. Each function has its own number: otherwise a step of
-# two such functions would look like two steps. So have functions of one name from different lines.
+# two such functions would look like two steps. The same holds for functions of one name from different lines.
 OF_PMAP = frozenset({"_fun", "call_wrapped", "_multi_slice"})
 MANY, MOST_ALIKE = "\0", 16
 # Appended to the names of JAX's own functions: a function of the script may have the same name.
@@ -43,7 +43,7 @@ TAKEN = "off: JAX checks each launch itself (jax_debug_nans, jax_debug_infs)"
 
 
 class Numbered(NamedTuple):
-    """A launch: its time by the monotonic clock, its function, and how many launches that had had before."""
+    """A launch: its monotonic time, its function, and how often that function had been launched before."""
 
     at: int
     function: str
@@ -75,7 +75,7 @@ class Launches:
         # Floats instead of pairs: pairs would make Python's garbage collector run more often.
         self._recent: deque[float] = deque(maxlen=REMEMBERED)
         # The functions that were launched outside the fast path. The first such launch of each is marked: it
-        # is no step, because others compile around it.
+        # is not a step, because others compile around it.
         self._slow_numbers: set[int] = set()
         # The thread and the function of the last launch outside the fast path.
         self._slow_last = 0, ""
@@ -151,7 +151,7 @@ class Launches:
         return number
 
     def _told_apart(self, name: str, fun: Any) -> str:
-        """Return the name of a function, with a number where one from another line has the same: a lambda."""
+        """Return the name of a function, with a number where another line has one of that name."""
         code = jaxprivate.code_of(fun)
         if code is None:
             return name

@@ -24,11 +24,11 @@ from jaxtop_agent.steps.reports import is_ready, number_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-# So many values of one call are noted, and so many until the ledger takes them.
+# The most values of one call that are noted, and the most until the ledger takes them.
 MOST_OF_A_CALL, MOST_NOTED = 1024, 4096
-# A larger step is no step; it would not fit into a message.
+# A larger step is not a step; it would not fit into a message.
 LARGEST_STEP = 1 << 53
-# What MLflow itself measures of the machine is no scalar of the script.
+# What MLflow itself measures of the machine is not a scalar of the script.
 _SYSTEM = "system/"
 _OF_NUMPY, _NO_NUMBERS = frozenset({"numpy", "ml_dtypes"}), frozenset({"ndarray", "bool", "bool_", "str_"})
 

@@ -1,8 +1,8 @@
 """All access to private names of JAX.
 
-JAX is read through `sys.modules`: nothing here imports it, initialises a backend or runs an operation, but
-for `lowered.py`, which only processes of jaxtop's own use.
-A name that this version lacks raises `Missing`, which turns off only the features that need it.
+JAX is read through `sys.modules`: nothing here imports it, initialises a backend or runs an operation. The
+exception is `lowered.py`, which only jaxtop's own processes use. A name that this version lacks raises
+`Missing`, which turns off only the features that need it.
 
 What is where, in the order in which to read it:
 

@@ -55,7 +55,7 @@ def compiled(
 ) -> Executable:
     """Compile a module for these devices as JAX would, and return the loaded executable.
 
-    `open_arguments` and `open_results` say of each which sharding the compiler may choose.
+    `open_arguments` and `open_results` say for which of them the compiler may choose the sharding.
     """
     import numpy as np
 

@@ -44,7 +44,7 @@ def module_name(executable: Executable) -> str:
 
 
 def module(executable: Executable) -> Module:
-    """Return the optimized module of a program, as the compiler left it."""
+    """Return the optimised module of a program, as the compiler left it."""
     return find(executable, "hlo_modules")()[0]
 
 

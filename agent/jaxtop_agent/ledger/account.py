@@ -27,11 +27,12 @@ LONG, LONGER_S = 3.0, 0.1
 # A time in JAX without launches is a stall from this many seconds on, if it is also this many times as long
 # as the usual gap.
 STALL_S, STALL = 5.0, 6.0
-# Before steps are known, so many seconds in JAX right after a launch of the script are what it launched: a
-# program may have all steps in a single launch.
+# Before steps are known, a longer time in JAX than this is what the script launched, if it begins this soon
+# after a launch: a program may have all steps in a single launch.
 ALONE_S, AFTER_S = 5.0, 1.0
 MOST_POOLS = 64
-# An open gap is attributed so far after this many seconds, so that nothing about it has to be kept.
+# What has passed of an open gap is attributed each time this many seconds have passed, so that nothing about
+# it has to be kept.
 OPEN_S = 300.0
 
 
@@ -193,7 +194,7 @@ class Account:
 
     @staticmethod
     def _is_long(left: float, usual: float | None, samples: list[Sighting]) -> bool:
-        """Whether a gap is so long that its time beyond the usual has another cause."""
+        """Whether a gap is long enough that its time beyond the usual has another cause."""
         if usual is not None:
             return left > max(LONG * usual, usual + LONGER_S)
         return left > LONGER_S and any(each.kind not in (IN_JAX, IN_SCRIPT) for each in samples)

@@ -25,7 +25,7 @@ _RESTORING = re.compile(
 )
 _SAVING = re.compile(
     r"(?:^|_)(?:sav(?:e|es|ing)|checkpoint(?:ing)?|ckpt|write_(?:checkpoint|ckpt))(?:_|$)"
-    # What else scripts save is no checkpoint.
+    # What else scripts save is not a checkpoint.
     r"(?!\w*(?:image|img|fig|plot|video|movie|gif|audio|wav|sample|grid|frame|metric|log|csv|json|yaml|text|"
     r"config|hparam|arg|histor|result|prediction|vocab|tokenizer|dataset|polic))"
 )
@@ -63,7 +63,7 @@ _LOOP = re.compile(r"(?:^|_)(?:train\w*|main|fit|loop|epochs?|experiment)(?:_|$)
 _TRAINING = re.compile(r"(?:^|_)(?:train\w*|main|fit|experiment)(?:_|$)")
 # Modules that are being imported say nothing about what the script does.
 _IMPORT, _MODULE = "<frozen importlib", "<module>"
-# A generator that is in JAX so often while it runs is no producer of input: the loop of steps is in it.
+# A generator with more than this share of its samples in JAX produces no input: the loop of steps is in it.
 STEPS_IN_IT, FEW_SAMPLES, MOST_GENERATORS = 0.1, 8, 256
 _PRODUCERS = ("__next__", "__iter__")
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from jaxtop_agent.core.board import Board
 
-# Shorter processes leave no file, unless a folder was asked for. A line stays if the one before it is so old.
+# Shorter processes leave no file, unless a folder was asked for. A line stays this long after the last one.
 SHORTEST_MS, STAYS_MS = 20_000, 15_000
 # The processes of a run may write to one disk: together at most 20 times a second.
 MS_FOR_EACH_PROCESS = 50
@@ -36,8 +36,8 @@ class Book:
         self._lineage = lineage or lineage_of_job() or board.identity.name or ""
         self._worker = _name_of_worker(board.identity)
         self._who: ledgers.Who | None = None
-        # The place of the next line that stays, when the last one was written, and how long the text after it
-        # is, which the next line takes the place of.
+        # The place of the next line that stays, when the last one was written, and the length of the text
+        # after it, which the next line replaces.
         self._size, self._stays_ms, self._draft = 0, 0, 0
         self._written_ms = 0
         self._saves: list[bytes] = []
@@ -45,7 +45,7 @@ class Book:
 
     @property
     def lineage(self) -> str:
-        """The name of the job; of a worker with devices of its own, its own name, too: it is no attempt."""
+        """The name of the job; for a worker with its own devices, also its own name: it is not an attempt."""
         topology = self._board.sampler.topology
         is_alone = topology is None or topology.process_count == 1
         return f"{self._lineage} {self._worker}" if self._worker and is_alone else self._lineage
@@ -54,7 +54,7 @@ class Book:
         self._saves.append(ledgers.line_of(ledgers.SaveLine(save)))
 
     def write(self, latest: wire.Ledger, *, is_over: bool) -> None:
-        """Write what is new: lines that stay, and a last line that the next one takes the place of."""
+        """Write what is new: lines that stay, and a last line that the next one replaces."""
         if self.failure or self._folder is None:
             return
         age_ms = latest.at_ms - latest.started_ms

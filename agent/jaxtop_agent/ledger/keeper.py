@@ -46,13 +46,13 @@ if TYPE_CHECKING:
 NAME = "ledger"
 EVERY_S, SEND_EVERY_S, POINT_EVERY_S = 2.0, 10.0, 10.0
 MOST_SAMPLES = 2048
-# Steps are launched from the first launch of a function on that was launched so often.
+# Steps begin with the first launch of a function that is launched this often.
 REPEATED = 3
-# So long after the first step there are few samples of it yet.
+# For this long after the first step, there are few samples of steps yet.
 NEW_FOR_S = 30.0
-# Or from then on when so many looks, one after the other, find so many launches of JAX's own functions each.
+# Or they begin when this many looks in a row find this many launches of JAX's own functions each.
 BUSY_LOOKS, MANY_OPERATIONS = 5, 100
-# A save that samples saw so close to a reported one is the same. Reports of the same save differ by less.
+# A save that samples saw this close to a reported one is the same. Reports of the same save differ by less.
 SAME_SEEN_MS, SAME_REPORTED_MS = 1000, 50
 # `agent.step()` stands for a function where launches are not counted.
 REPORTED = -2
@@ -104,7 +104,7 @@ class LedgerKeeper:
 
     @property
     def is_new(self) -> bool:
-        """Whether steps are launched only since shortly, or not yet: samples come more often then."""
+        """Whether steps began only recently, or not yet: samples come more often then."""
         return self._stepping_at is None or time.monotonic() - self._stepping_at < NEW_FOR_S
 
     @property
@@ -213,7 +213,7 @@ class LedgerKeeper:
         return [each for each in found if each.end > self._account.closed]
 
     def _find_first_step(self, launches: list[LaunchAt]) -> list[LaunchAt]:
-        """Find out whether steps are launched; until then, return the launches with whose they are."""
+        """Find out whether steps are launched; until then, return the launches and whose they are."""
         if self._stepping_at is not None or not launches:
             return launches
         own = self._functions_of_jax()
@@ -255,7 +255,7 @@ class LedgerKeeper:
     def _note_saves(self) -> None:
         found = self._blocked + [(start, start + each, "stack") for start, each in self._account.saved]
         self._blocked, self._account.saved = [], []
-        # What was reported goes before what samples saw of the same save.
+        # What was reported takes precedence over what samples saw of the same save.
         for start, end, seen_by in sorted(found, key=lambda each: (each[2] == "stack", each[0])):
             self._note_save(start, end, seen_by)
         hook, until = self._hooks.checkpoints, self._noted_until

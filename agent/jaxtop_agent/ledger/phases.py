@@ -1,4 +1,4 @@
-"""The phases that the script names with `agent.phase()`: they go before what is found."""
+"""The phases that the script names with `agent.phase()`: they take precedence over what is found."""
 
 from __future__ import annotations
 

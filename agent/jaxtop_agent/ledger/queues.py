@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import FrameType
 
-# The frames of a wait are the innermost; of a longer buffer of Grain only so many batches are looked at.
+# The innermost frames in which a wait is looked for, and the most batches counted in a buffer of Grain.
 INNERMOST, MOST = 16, 512
 # A queue of torch or multiprocessing that has no limit has this capacity or more.
 UNLIMITED = 2**20

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 USUAL_OF, FEWEST_USUAL = 64, 4
-# The samples of usual gaps that are put together before their shares are final, and how many say anything.
+# Samples of usual gaps that are put together before their shares are final; the fewest that say anything.
 WHOLE_POOL, FEWEST_SAMPLES = 256, 8
 # The shares of a pool are computed again when it has this many times as many samples or gaps.
 MORE = 1.1
@@ -22,7 +22,7 @@ MOST_GAPS = 2048
 
 
 class Placed(NamedTuple):
-    """What a sample saw in a gap: so long after its start, in a gap of this length."""
+    """What a sample saw in a gap, how long after its start, and the length of the gap."""
 
     after: float
     length: float

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-# TensorStore counts what it writes by driver. What its others write is in files, which the kernel counts.
+# TensorStore counts what it writes by driver. Its other drivers write files, which the kernel counts.
 _METRICS = "/tensorstore/kvstore/"
 _OBJECT_STORES = ("gcs", "gcs_grpc", "s3")
 
@@ -22,7 +22,7 @@ def written_bytes() -> int | None:
 
 
 def _sent_to_stores() -> int:
-    """Return how many bytes TensorStore has sent to object stores; sockets are no part of the kernel's count.
+    """Return how many bytes TensorStore has sent to object stores; the kernel does not count sockets.
 
     It is only asked if the script has loaded it. That takes some microseconds.
     """

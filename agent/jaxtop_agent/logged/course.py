@@ -14,7 +14,7 @@ from jaxtop.wire import Rise, Scalar
 
 # What is usual is unknown with fewer values than this.
 FEWEST_VALUES = 40
-# So many samples stand for all values; when there are more, every second one is dropped.
+# The most samples that stand for all values; when there are more, every second one is dropped.
 MOST_SAMPLES = 256
 # The last values are not part of what is usual yet, or a loss that rises slowly would set its own limit: a
 # sixteenth of all values, within these bounds.
@@ -24,9 +24,9 @@ FEWEST_RECENT, MOST_RECENT = 16, 256
 SPREADS, SHARE, BEYOND = 10.0, 0.5, 0.5
 # The median deviation of normally distributed values, times this, is their standard deviation.
 _DEVIATION = 1.4826
-# A rise is so many high values in a row, and ends after as many that are not.
+# A rise is this many high values in a row, and ends after as many that are not high.
 IN_A_ROW = 3
-# A rise that has lasted for so many values, and half as many as there were before, is what is usual now.
+# A rise that has lasted for this many values, and half as many as there were before, is what is usual now.
 LONGEST_RISE = 200
 # High values with fewer others between them belong together.
 CLOSE = 8
@@ -91,7 +91,7 @@ class Course:
         self._bad += 1
 
     def led_by(self, name: str, steps: int) -> None:
-        """Note which norm rose so many steps before it."""
+        """Note which norm rose before the loss, and by how many steps."""
         if self._rise is not None:
             self._rise = replace(self._rise, led_by=name, led_steps=steps)
 

@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     from jaxtop_agent.steps.reports import ReadValue
 
 MOST_COURSES = 256
-# Values are sent every so many seconds, and so many for each; what stopped being finite, or rose, at once.
+# Seconds between two messages with values, and seconds for each value, which make that longer. What stopped
+# being finite, or rose, is sent at once.
 SEND_EVERY_S, SEND_EACH_S = 10.0, 0.25
-# A norm led to a rise of a loss if it was high at most so many values of the loss before.
+# A norm led to a rise of a loss if it was high at most this many values of the loss before.
 LEADS_WITHIN = 20
 # The origin of what the script reports to the agent.
 REPORTED = "agent"
-# That of what an engine serves: figures of now, which are not judged.
+# The origin of what an engine serves: current figures, which are not judged.
 SERVED = "served"
 
 
@@ -80,7 +81,7 @@ class Courses:
 
     def _note_logged(self, read: LoggedValue) -> None:
         key = read.name, read.origin
-        if self._runs.get(key) != read.run:  # the values of another run are no continuation
+        if self._runs.get(key) != read.run:  # the values of another run do not continue the curve
             self._courses.pop(key, None)
         course = self._course(read.name, read.origin)
         if course is not None and abs(read.step) < 1 << 62:

@@ -11,15 +11,14 @@ from jaxtop.wire.scalars import FLOAT, MOST_CURVES, MOST_VALUES, ScalarCurve
 
 # The first values are means over this time. Once there are too many, each two become one.
 FIRST_MS = 2_000
-# Longer ones would not fit into a message: it would take weeks.
+# The longest time of a mean. A longer one would not fit into a message; it would take weeks to get there.
 LONGEST_MS = 86_400_000
 LONGEST_NAME = 200
 # What a float of four bytes can hold; larger values are drawn as infinite ones.
 LARGEST = 3e38
 # A time in a file may be rounded.
 CLOCKS_DIFFER_MS = 1_000
-# Curves are sent every so many seconds, at first sooner, and more rarely the more processes there are, or
-# bytes.
+# Seconds between two messages with curves: fewer at first, and more with more processes or bytes.
 SEND_EVERY_S, SOON_S, SEND_EACH_S, BYTES_A_SECOND = 20.0, 4.0, 0.5, 100
 
 
@@ -27,7 +26,7 @@ class AllCurves:
     """The curves of the first scalars, losses before others."""
 
     def __init__(self, since_ms: int = 0) -> None:
-        """Begin at the start of the process: what a file says of earlier times is of another one."""
+        """Begin at the start of the process: what a file says about earlier times is of another one."""
         self._since_ms = since_ms
         # By name and origin.
         self._keepers: dict[tuple[str, str], CurveKeeper] = {}
@@ -67,7 +66,7 @@ class AllCurves:
         return Curves(now_ms, tuple(each.curve() for each in self._keepers.values()))
 
     def _makes_room(self, name: str) -> bool:
-        """Return whether there is room for a new curve; that of a loss takes the place of another one."""
+        """Return whether there is room for a new curve; the curve of a loss replaces another one."""
         if len(self._keepers) < MOST_CURVES:
             return True
         others = [key for key in self._keepers if not is_loss(key[0])]

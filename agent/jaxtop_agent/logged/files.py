@@ -20,7 +20,7 @@ class FileValue(NamedTuple):
 
 
 def added(path: Path, at: int, most: int) -> bytes:
-    """Return what stands in a file from this position on, at most so many bytes."""
+    """Return what stands in a file from this position on, at most `most` bytes."""
     with path.open("rb", buffering=0) as file:
         return os.pread(file.fileno(), most, at)
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from jaxtop_agent.hooks.trackers import LoggedCall, TrackerCalls
 
-# Files are looked for in every turn of so many. So many are read, for so many scalars.
+# Turns between two searches for files. The most files that are read, and the most scalars.
 LOOK_EVERY, MOST_FILES, MOST_SCALARS = 5, 8, 64
-# So much of a run's name or id is put before a scalar's name.
+# The characters of a run's name or id that are put before a scalar's name.
 LONGEST_RUN = 12
 
 

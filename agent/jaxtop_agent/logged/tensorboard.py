@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-# So many bytes are read at a time. A longer record is no scalar.
+# The bytes that are read at a time. A longer record than this is not a scalar.
 BYTES_AT_ONCE, LONGEST_RECORD = 1 << 20, 1 << 16
 # Of a record: the length of the data and its checksum before it, and one more after it.
 _HEADER, _CHECKSUM = struct.Struct("<QI"), 4

@@ -29,7 +29,7 @@ _OWN, _TIME = "_", "_timestamp"  # the first letter of what W&B adds itself, suc
 
 
 class WandbFile:
-    """How far the file of a run was read, with the begun record of which more follows."""
+    """How far the file of a run was read, with the begun record whose rest follows."""
 
     def __init__(self, path: Path) -> None:
         self.path, self._at, self._begun = path, FILE_HEADER, b""

@@ -1,7 +1,7 @@
 """Memory, CPU, network and pressure of the machine, and the size of the process, from small files.
 
 We do not use psutil: parsing whole files into objects is slowest where a program has just had the caches to
-itself for a second. Beside a training loop, a reading by psutil took 600 µs, ours takes 230 µs.
+itself for a second. During a training loop, a reading by psutil took 600 µs, ours takes 230 µs.
 """
 
 from __future__ import annotations

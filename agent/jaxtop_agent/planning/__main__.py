@@ -53,7 +53,7 @@ def take(asked: CompileRequest) -> tuple[bytes, TakenText]:
     """Return a text whose arguments have the bytes of the running program's; else the newest.
 
     Of several, it is the one whose shardings name most axes: JAX compiles a program again where its results
-    have lost axes of size 1, and the first text still has them. Of equal ones it is the newest.
+    have lost axes of size 1, and the first text still has them. Among equal ones, it is the newest.
     """
     first, why_not = None, ""
     best: tuple[int, bytes, str] | None = None

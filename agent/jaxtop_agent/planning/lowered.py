@@ -85,7 +85,7 @@ def parse(content: bytes) -> Any:
 
 
 def read(module: Any) -> LoweredProgram:
-    """Return what a module consists of; raise `CannotCompile` if it is no program of one mesh."""
+    """Return what a module consists of; raise `CannotCompile` if it is not a program of one mesh."""
     ir = jaxprivate.mlir()
     attributes = module.operation.attributes
     if _number(attributes, _REPLICAS) > 1:

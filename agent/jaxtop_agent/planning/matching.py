@@ -22,7 +22,7 @@ _BOXES = frozenset({"value", "raw_value"})
 class Side(NamedTuple):
     """An argument or a result of a program. `parts` is None if the compiler may choose its sharding.
 
-    An argument with a written sharding is not open, also if `parts` cannot express that sharding.
+    An argument with a written sharding is not open, even if `parts` cannot express that sharding.
     """
 
     name: str

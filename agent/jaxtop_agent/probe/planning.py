@@ -111,7 +111,7 @@ def _array(everyone: Sequence[Here], *, is_cpu: bool) -> int:
 
 
 def _matrix_size(device: Any, dtype: str, most_bytes: int) -> int:
-    """Return the smallest size of which a multiplication takes long enough on this device."""
+    """Return the smallest size whose multiplication takes long enough on this device."""
     import jax.numpy as jnp
 
     fitting = [size for size in SIZES if size * size * jnp.dtype(dtype).itemsize <= most_bytes] or [SIZES[0]]

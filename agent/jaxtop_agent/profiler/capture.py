@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # Where operations are counted, a capture ends before its trace is larger than was asked for.
 EVENT_BYTES = 75
 # Where they are not counted, the growth of the process shows it: an event takes five times as much memory
-# while the profiler is on as in the finished trace. The kernel is asked at most so often.
+# while the profiler is on as in the finished trace. The kernel is asked at most this often.
 GROWTH, GROWTH_EVERY_S = 6, 0.1
 # The process may not grow by more than this share of the memory that is left as the capture begins.
 SHARE_OF_LEFT = 0.25

@@ -18,7 +18,7 @@ NOT_READ = "for programs to be read"
 FEWEST = 2
 # After this many seconds without a launch a window would be empty.
 IDLE_S = 5.0
-# A function that is launched this many times less often than another is no step: it may be an evaluation.
+# A function that is launched this many times less often than another is not a step: it may be an evaluation.
 RARE = 20
 # Without collectives, programs with more events than this in a launch are not worth a window.
 FEW_EVENTS = 4_000
@@ -160,7 +160,7 @@ def _smallest(
 ) -> int | None:
     """Return the events of the smallest program with collectives that was launched, if its size is known.
 
-    Without one, it is that of all programs with collectives, if all sizes are known.
+    If none was launched, the smallest of all programs with collectives counts, if all sizes are known.
     """
     sized = {name: size for name in with_collectives if (size := sizes.get(name)) is not None}
     lately = [size for name, size in sized.items() if launched.get(name)]

@@ -58,7 +58,7 @@ class Shown:
 
     @property
     def is_final(self) -> bool:
-        """Whether programs that are loaded later change nothing: all were, or several are possible."""
+        """Whether programs that are loaded later change nothing: each was found, or is one of several."""
         names = {each.name for each in self._loaded or ()}
         return bool(names) and all(
             each.fingerprint is not None or each.program in names for each in self._sent

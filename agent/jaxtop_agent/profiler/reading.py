@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from jaxtop_agent.jaxprivate import Profiler
     from jaxtop_agent.profiler.session import ProfiledTrace
 
-# Of a larger trace, as of a long capture, the beginning is read. These are about 170,000 events of a CPU,
-# which take 0.8 s of CPU to read.
+# Only the beginning of a larger trace is read, such as that of a long capture. This many bytes are about
+# 170,000 events of a CPU, which take 0.8 s of CPU to read.
 MOST_BYTES = 8_000_000
 # Names of operations make a window more expensive, so only some windows have them: one a minute, and sooner
 # if the last window held a program whose operations were never read.
 OPERATIONS_EVERY_S, NEW_OPERATIONS_EVERY_S = 60.0, 8.0
-# The last windows, from which the steps are learnt.
+# The last windows, from which the steps are learned.
 STEP_WINDOWS = 4
 
 

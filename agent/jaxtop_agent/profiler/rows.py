@@ -163,8 +163,8 @@ def _chosen(launched: list[_Launched], limit: int, slot: int) -> list[tuple[_Lau
     """Return launches, in order of time, with as many of their rows as fit.
 
     All hosts must make the same choice without communication, so it depends only on values that they share:
-    the number of a launch and the slot. Each program gets one launch before any gets a second. Of a launch
-    that alone exceeds the limit, each slot sends other rows.
+    the number of a launch and the slot. Each program gets one launch before any gets a second. If a launch
+    alone exceeds the limit, each slot sends other rows of it.
     """
     turns: defaultdict[str, list[_Launched]] = defaultdict(list)
     for each in launched:

@@ -76,7 +76,7 @@ def why_dangerous(policy: str, vendor: str | None, flags: str) -> str | None:
 
     `flags` are XLA's. At the end of a profile XLA detaches CUPTI. On an H100 with JAX 0.11.2 this destroyed
     the CUDA context in 5 of 5 processes in which CUDA graphs ran, mostly at the first profile, and in none
-    of 32 profiles with one of the two flags, or with an idle device. Who names a policy accepts the risk.
+    of 32 profiles with one of the two flags, or with an idle device. A user who sets a policy takes the risk.
     """
     if vendor != "nvidia" or policy in {SAMPLED, ON_REQUEST}:
         return None
@@ -167,7 +167,7 @@ class Schedule:
         self._start_over(spent)
 
     def _start_over(self, spent: float) -> None:
-        """Begin the first windows; they have cost so much CPU already."""
+        """Begin the first windows again; `spent` is the CPU that windows have cost already."""
         self._first, self._launches, self._tries = FIRST_WINDOWS, FIRST_LAUNCHES, FIRST_TRIES
         self._spent = spent
 

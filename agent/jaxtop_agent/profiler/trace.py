@@ -54,7 +54,7 @@ class Plane:
         self.name = ""
         self.trace = trace
         self._lines: list[tuple[int, int]] = []
-        self._others: list[tuple[int, int, int]] = []  # fields that are no lines: number, start and end
+        self._others: list[tuple[int, int, int]] = []  # fields that are not lines: number, start and end
         for field, start, end in places(trace.raw, first, last):
             if end is None:
                 continue

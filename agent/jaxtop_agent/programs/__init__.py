@@ -3,7 +3,7 @@
 What is where:
 
 - inventories.py, fitting.py: what is read of each loaded program, once; as messages of bounded size
-- loaded.py, described.py: which of the loaded programs a launch is of; what the compiler says of each
+- loaded.py, described.py: which of the loaded programs a launch is of; what the compiler says about each
 - text.py, lines.py, shapes.py, source_lines.py: the lines of a text that matter; an instruction, a shape
   and the line of the script in them
 - hlo.py, found.py, groups.py, fused.py, resharding.py: collectives, their members, and why they were added

@@ -20,7 +20,7 @@ _SEVERAL = re.compile(
 )
 _APPLIED = re.compile(rf"\b(?:to_apply|select|scatter)={_NAME}")
 _COMMA = re.compile(r"[\s,%]+")
-# The instructions that run one computation, once. Those that end in "-start" run it beside what follows.
+# The instructions that run one computation, once. Those that end in "-start" run it during what follows.
 CALLS_ONE = frozenset({"call", "fusion", "async-start", "call-start", "fusion-start"})
 DEEPEST = 100
 MOST_TIMES = 1 << 53
@@ -51,7 +51,7 @@ def made_by(instruction: Instruction) -> list[tuple[str, int | None]]:
 
 
 def runs(computation: str, instruction: Instruction, rounds: int | None) -> int | None:
-    """Return how often a loop of this many rounds runs its body, or its condition; None if it is no loop."""
+    """Return how often a loop of this many rounds runs its body or its condition; None if it is no loop."""
     if rounds is None or instruction.opcode != "while":
         return None
     return rounds + (computation == instruction.attribute(_CONDITION))

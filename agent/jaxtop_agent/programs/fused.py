@@ -1,6 +1,6 @@
 """Collectives that a TPU's compiler cut into fusions: several of them, or a part of one, are one collective.
 
-A collective that runs beside other work is there in each fusion of its chain: in one with the call
+A collective that runs during other work is in each fusion of its chain: in one with the call
 `AsyncCollectiveStart`, in those with the work, and in one with `AsyncCollectiveDone`. A fusion of an
 all-reduce and the slice of its result that a device needs is a reduce-scatter.
 """

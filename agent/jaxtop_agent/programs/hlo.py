@@ -62,8 +62,8 @@ def read(
 ) -> HloReading:
     """Return all collectives of a module; `pause` is called often.
 
-    `cuts` is that of `Partitioner`. `started` has the names of the operations in asynchronous starts, by
-    those of the starts: the text lacks them.
+    `cuts` is as in `Partitioner`. `started` has the names of the operations in asynchronous starts, by the
+    names of the starts: the text lacks them.
     """
     first_line = module_text[: max(0, module_text.find("\n"))]
     counts = {name: int(count) for name, count in _COUNTS.findall(first_line)}
@@ -207,7 +207,7 @@ class Module:
     def _shown_as(self, each: FoundCollective, alone: set[str]) -> tuple[str, bool, str]:
         """Return the name that the profiler shows, whether it is asynchronous, and what starts it.
 
-        A collective that is alone in a wrapper is shown under the name of the wrapper, but for the general
+        A collective that is alone in a wrapper is shown under the name of the wrapper, except for the general
         asynchronous start. "" stands for a start without a name of its own.
         """
         is_start = each.is_start or self._fused.is_start(each)

@@ -78,7 +78,7 @@ class Instruction(NamedTuple):
 
     @property
     def place(self) -> tuple[str, int] | None:
-        """The file and line of the script, where the compiler writes them beside the operation."""
+        """The file and line of the script, where the compiler writes them next to the operation."""
         match = _PLACE.search(self.metadata)
         return (match[1], int(match[2])) if match else None
 

@@ -2,7 +2,7 @@
 
 From JAX 0.11 on, the compiler marks the collectives that the partitioner added, and gives most of them the
 name of their operand: the operation that they are for is found among those that use the result, unless they
-have its name. Before, a collective has the name of that operation. If it is no collective of JAX, such as
+have its name. Before, a collective has the name of that operation. If it is not a collective of JAX, such as
 `psum`, but `dot_general` or `sort`, the partitioner added it.
 """
 
@@ -254,7 +254,7 @@ class Partitioner:
 def _is_named_after_use(found: FoundCollective, passed: list[Instruction]) -> bool:
     """Return whether a marked collective has the name of the operation that it is for, not of its operand.
 
-    The compiler of JAX 0.11.0 names those for a reshape so.
+    The compiler of JAX 0.11.0 does so where a collective is for a reshape.
     """
     if not found.instruction.name_stack or len(passed) < 2:
         return False
@@ -274,7 +274,7 @@ def _users(listed: Iterable[Instruction], pause: Callable[[], None] = lambda: No
 
 
 def _only_sliced(listed: list[Instruction]) -> dict[int, Instruction]:
-    """Return the slice at a computed place of each parameter of which a computation uses nothing else."""
+    """Return the computed slice of each parameter, if a computation uses nothing else of it."""
     users = _users(listed)
 
     def sliced(name: str, depth: int) -> Instruction | None:

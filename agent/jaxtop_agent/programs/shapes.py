@@ -103,7 +103,7 @@ def arrays(shape: Shape) -> tuple[Array, ...]:
 def of_start(kind: str, shape: Shape) -> tuple[Shape, Shape] | None:
     """Return the operands and results in the shape of what starts a collective; None if it has no operands.
 
-    That of an all-reduce has its operands only where they are a tuple of their own.
+    The shape of an all-reduce has its operands only where they are a tuple of their own.
     """
     if isinstance(shape, Array) or len(shape) < 2 or (kind == "all-reduce" and isinstance(shape[0], Array)):
         return None

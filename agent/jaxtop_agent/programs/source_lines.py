@@ -1,6 +1,6 @@
 """The lines of the script behind operations, from the compiler's metadata.
 
-Older versions of JAX write a file and a line beside each operation. Newer ones write the number of a stack
+Older versions of JAX write a file and a line next to each operation. Newer ones write the number of a stack
 frame there, and list all frames at the top of the module's text.
 """
 
@@ -48,7 +48,7 @@ class _Frame(NamedTuple):
 
 
 class Frames:
-    """The stack frames of a module by their number; empty for versions that write lines beside operations."""
+    """The stack frames of a module by number; empty for versions that write lines next to operations."""
 
     def __init__(self, header: str = "") -> None:
         files = {int(number): name for number, name in _FILE_NAME.findall(_table(header, "FileNames"))}

@@ -1,8 +1,8 @@
 """The runs that a script has open with trackers, and how a report is written into each.
 
-Only what leaves the script's own history as it is: a row of our own in the history of W&B or Trackio would
-take a step of the script's, and W&B drops what the script logs for that step afterwards. A library that the
-script has not imported is not imported.
+We write only what leaves the script's own history as it is: a row of our own in the history of W&B or Trackio
+would take a step of the script's, and W&B drops what the script logs for that step afterwards. A library that
+the script has not imported is not imported.
 """
 
 from __future__ import annotations

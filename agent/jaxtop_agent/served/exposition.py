@@ -16,7 +16,7 @@ _SAMPLE = re.compile(r"([a-zA-Z_:][\w:]*)\s*(\{.*?\})?\s+(\S+)(?:\s+[-\d.eE+]+)?
 _LABELS = re.compile(r'\s*([a-zA-Z_]\w*)\s*=\s*"((?:[^"\\\n]|\\.)*)"\s*(?:,|$)', re.ASCII)
 _ESCAPED = re.compile(r"\\(.)")
 _NEW_LINE = {"n": "\n"}
-# A longer line is no sample.
+# A longer line is not a sample.
 LONGEST_LINE = 8192
 # The labels of an engine's series are the same in every text.
 REMEMBERED = 2048
@@ -33,7 +33,7 @@ class ServedSample(NamedTuple):
 
 
 def samples(text: str) -> Iterator[ServedSample]:
-    """Yield the samples; what is no sample is left out."""
+    """Yield the samples; what is not a sample is left out."""
     for line in text.split("\n"):
         if line.startswith("#") or len(line) > LONGEST_LINE:
             continue
@@ -48,7 +48,7 @@ def samples(text: str) -> Iterator[ServedSample]:
 
 
 def types(text: str) -> dict[str, str]:
-    """Return the types that the text says, by the names that it says them of."""
+    """Return the types of metrics that the text states, by name."""
     said = (line.split() for line in text.split("\n") if line.startswith("# TYPE "))
     return {words[2]: words[3] for words in said if len(words) == 4}
 

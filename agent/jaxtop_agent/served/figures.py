@@ -1,7 +1,7 @@
 """Figures of what an engine serves: gauges as they are, counters as rates, histograms as percentiles.
 
 Rates and percentiles are of the time since the last text: what an engine has counted since its start says
-little of now. Series are told apart by those of their labels that differ within a name.
+little about the present. Series are told apart by those of their labels that differ within a name.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # Each pulse has them all.
 MOST_FIGURES, LONGEST_NAME = 24, 100
 PERCENTILES = {"p50": 0.5, "p99": 0.99}
-# What clients of Prometheus say of the process itself.
+# What clients of Prometheus say about the process itself.
 _OF_PROCESS = ("python_", "process_", "go_", "promhttp_", "jaxtop_")
 _BUCKET, _TOTAL = "_bucket", "_total"
 # Names with these words come first where there are too many figures.
@@ -98,7 +98,7 @@ def _kind(name: str, said: dict[str, str], by_name: Iterable[str]) -> str:
 
 
 def _moved(series: Iterable[ServedSample], before: dict[tuple[str, Labels], float]) -> list[ServedSample]:
-    """Return by how much each has grown; one that is new or has begun again is left out."""
+    """Return by how much each series has grown; one that is new or has begun again is left out."""
     pairs = ((each, before.get((each.name, each.labels))) for each in series)
     return [
         each._replace(value=each.value - then)
@@ -108,7 +108,7 @@ def _moved(series: Iterable[ServedSample], before: dict[tuple[str, Labels], floa
 
 
 def _named(name: str, series: Iterable[ServedSample], word: str = "") -> Iterator[tuple[str, float]]:
-    """Yield each with the labels that tell it apart from the others of its name."""
+    """Yield each series with the labels that tell it apart from the others of its name."""
     listed = list(series)
     values: dict[str, set[str]] = defaultdict(set)
     for each in listed:

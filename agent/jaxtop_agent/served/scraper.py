@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from jaxtop_agent.core.board import Board
     from jaxtop_agent.core.settings import ServedAt
 
-# A text is read this often; the engine has so long to answer, and so many times until the figures are off.
+# Seconds between two reads, seconds that the engine has to answer, and failures until the figures are off.
 EVERY_S, PATIENCE_S, PATIENT = 5.0, 2.0, 6
 MOST_BYTES = 1 << 20
 MOST_KEPT = 64

@@ -83,7 +83,7 @@ class Agent:
 
     @property
     def ignored(self) -> tuple[str, ...]:
-        """A sentence for each setting that cannot be used; a black box may turn out so after a while."""
+        """A sentence for each setting that cannot be used; a black box may fail after a while."""
         state = self._board.sources.get("recording", "") if self._board else ""
         is_off = self._settings.record is not None and state.startswith("off: ")
         unrecorded = f"record={self._settings.record}: {state.removeprefix('off: ')}: nothing is recorded"

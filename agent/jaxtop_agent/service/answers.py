@@ -73,7 +73,7 @@ class Answers:
                     error, capture = self._board.capture.answer(request)
                 if self._board.capture.has_changed:
                     self._board.bells.windows.ring()
-            case "stacks":  # they contain no values, so every authorized viewer may read them
+            case "stacks":  # they contain no values, so every authorised viewer may read them
                 stacks = self._stalls.stacks()
                 error = NO_STACKS + self._board.sources["stalls"] if stacks is None else ""
                 messages = [] if stacks is None else [("stacks", wire.encode(stacks))]

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class ScriptSide(NamedTuple):
-    """What the threads of the script feed, and those of the agent read."""
+    """What the script's threads feed and the agent's threads read."""
 
     hooks: Hooks
     progress: Progress
@@ -163,7 +163,7 @@ class Assembly:
         return TrackerReporter(self.board, asked)
 
     def _served(self) -> Scraper | None:
-        """Return what reads the figures of an engine; None if nobody says where they are."""
+        """Return what reads the figures of an engine; None if it is not known where they are."""
         if self._settings.scrape is None:
             return None
         from jaxtop_agent.served.scraper import Scraper

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from jaxtop_agent.core.board import Board
 
 EVERY_S = 2.0
-# An ancestor is looked for so far up.
+# How many levels up an ancestor is looked for.
 HIGHEST = 16
-# At most so many are listed: a roster has to fit into one message.
+# The most that are listed: a roster has to fit into one message.
 MOST = 500
 
 

@@ -114,7 +114,7 @@ class Publisher:
             for message in (*before, bye):
                 self._send(server, message)
             self._end_black_box()  # before the sockets are closed, which may take a while
-            if bye.reason in wire.ENDINGS:  # for viewers that come later, also while the process lingers
+            if bye.reason in wire.ENDINGS:  # for viewers that come later, even while the process lingers
                 runfiles.leave(self._messages.hello(), bye)
         finally:
             runfiles.remove(self._board.identity.agent)

@@ -1,4 +1,4 @@
-"""What a process is for among those that belong together: as it says itself, or a guess."""
+"""What a process is for among those that belong together: as the process says itself, or a guess."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _RAY = re.compile(r"ray::(?!IDLE\b)(\w+)")
 def of_process(said: str, family: Family, *, serves: bool = False) -> dict[str, Any]:
     """Return the fields of the hello: the role, whether it is a guess, its number, and the parent's pid.
 
-    A process of which the script says where its figures are served `serves`.
+    A process `serves` if the script says where its figures are served.
     """
     name = _given_name() or _named_by_ray() if family.is_of_child else ""
     found: dict[str, Any] = {"parent_pid": _parent(family), "role_number": _number(name)}

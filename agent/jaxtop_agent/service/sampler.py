@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # Without viewers the sampler only checks whether the backends are up, and keeps the hooks installed.
 IDLE_INTERVAL = 2.0
-# A collector that has more to read runs again so soon, until its first pause.
+# A collector that has more to read runs again after this time, until its first pause.
 AGAIN_S = 0.2
 
 

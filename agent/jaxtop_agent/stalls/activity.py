@@ -36,14 +36,14 @@ NAME = "activity"
 EVERY_S = 0.5
 SPAN_S = 20.0
 SEND_EVERY_S = 3.0
-# At first, and after a change of the rhythm, samples come sooner until there are enough: at most for so long,
-# because there may be no Python to sample.
+# At first, and after a change of the rhythm, samples come sooner until there are enough: at most for this
+# long, because there may be no Python to sample.
 SOON_EVERY_S, SOON_FOR_S = 0.1, 8.0
 MOST_LINES, DEEPEST = 6, 40
 # Reading the waits for a core costs as much as half a sample.
 DELAY_EVERY_S = 1.0
-# Until steps are launched and for a while after, at most for so long: nothing but samples says what a script
-# restores, and how long its first steps wait for input.
+# Samples also come sooner until a while after steps are launched, at most for this long: nothing else says
+# what a script restores, and how long its first steps wait for input.
 NEW_EVERY_S, NEW_FOR_S = 0.2, 150.0
 # Files of JAX in which its Python waits for a result or for other processes, and those in which it compiles.
 _WAITING = ("array.py", "multihost_utils.py", "distributed.py")
@@ -127,7 +127,7 @@ class MainThread:
             self._samples = _thinned(list(samples), round(EVERY_S / SOON_EVERY_S))
 
     def _changed_at(self, now: float) -> float:
-        """Return when the rhythm of the steps last changed: earlier samples say nothing of the present."""
+        """Return when the rhythm of the steps last changed: earlier samples say nothing about the present."""
         rhythm = self._board.sampler.rhythm
         if rhythm is None or rhythm.before_us is None:
             return 0.0

@@ -40,7 +40,7 @@ def launch(frame: FrameType, functions: Collection[str]) -> str | None:
 
 @lru_cache(maxsize=512)
 def _called(code: CodeType, last: int) -> tuple[str, ...]:
-    """Return the names of the expression being called; none if it is no plain chain of names."""
+    """Return the names of the expression being called; none if it is not a plain chain of names."""
     at = last // 2
     if at < 0 or len(code.co_code) > MOST_CODE:
         return ()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 TYPE = "JaxRuntimeError"
 # A process that still runs after this many milliseconds has caught it.
 SETTLED_MS = 1000
-# The lines of which exceptions are counted. An exception that repeats is reported the 1st, 10th, 100th… time.
+# The most lines whose exceptions are counted. A repeated exception is reported the 1st, 10th, 100th… time.
 MOST_LINES = 100
 
 

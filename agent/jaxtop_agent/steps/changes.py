@@ -38,9 +38,10 @@ PAUSE = 3
 LAST_NS, MOST_PAUSES = 60_000_000_000, 64
 LATEST_NS, ENOUGH_PAUSES = 15_000_000_000, 3
 AS_LONG = 0.4
-# They have a period if there are so many times from one to the next, and of these this part differ by less.
+# Pauses have a period if there are this many distances between them, and this part of the distances differ
+# by at most this share.
 ENOUGH_PERIODS, PERIODICAL, PERIOD_DIFFERS = 2, 0.75, 0.05
-# The usual gap is that of the last ones, this many.
+# The number of last gaps from which the usual gap is computed.
 COMPARED = 64
 
 
@@ -176,7 +177,7 @@ class Pauses:
         while self._found and self._found[0].end < self._until - LAST_NS:
             self._found.popleft()
         if not self._found or (len(self._found) == 1 and self._found[0].end < self._until - LATEST_NS):
-            return None  # a single one is no part of the last seconds any more
+            return None  # a single one is not part of the last seconds any more
         longest = max(each.longer for each in list(self._found)[-ENOUGH_PAUSES:])
         alike = [each for each in self._found if each.longer >= AS_LONG * longest]
         first, last = alike[0], alike[-1]

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 # A gap this many times as long as usual is a pause: the script saved its state, or a user stopped it. A
-# shorter gap than SHORTEST_PAUSE_NS is no pause, however short the steps are.
+# shorter gap than SHORTEST_PAUSE_NS is not a pause, however short the steps are.
 PAUSE, SHORTEST_PAUSE_NS = 10, 250_000_000
 # JAX launches at most this many programs ahead of the device.
 AHEAD = 32
@@ -102,9 +102,9 @@ def usual_step(gaps: Sequence[StepGap]) -> tuple[float, frozenset[int]] | None:
 def from_wait_to_wait(gaps: Sequence[StepGap]) -> tuple[Sequence[StepGap], Sequence[StepGap]]:
     """Return the gaps whose work is paid for among them, and those after them whose wait is still to come.
 
-    A wait pays for launches of up to AHEAD gaps before it. Of the first wait these may be older than all gaps
-    here, so up to it gaps are left out. All gaps are returned where no two waits are that close to the ends,
-    or less than half of the gaps lie between them.
+    A wait pays for launches of up to AHEAD gaps before it. Those of the first wait may be older than all gaps
+    here, so the gaps up to it are left out. All gaps are returned where no two waits are that close to the
+    ends, or less than half of the gaps lie between them.
     """
     usual = sum(gap.duration for gap in gaps) / sum(gap.steps for gap in gaps)
     waits = [i for i, gap in enumerate(gaps) if gap.duration > WAITED * usual * gap.steps]

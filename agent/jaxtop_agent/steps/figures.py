@@ -82,7 +82,7 @@ def figures(
 ) -> StepFigures | None:
     """Return the figures of the steps since `began`; None while they are too few.
 
-    `counted` are the steps of the last seconds. Of fast steps, the gaps show only the last moments.
+    `counted` are the steps of the last seconds. If steps are fast, the gaps show only the last moments.
     """
     if not gaps or gaps[-1].end - began < SHORTEST_SIGHT_NS:
         return None

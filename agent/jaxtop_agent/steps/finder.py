@@ -125,7 +125,7 @@ class StepFinder:
             self._change(found)
 
     def _find_eager(self, launches: Sequence[FunctionLaunch], facts: FunctionFacts) -> None:
-        """Find a step of only JAX's own operations. It must last, because initializations look the same.
+        """Find a step of only JAX's own operations. It must last, because initialisations look the same.
 
         If functions of the script were ever launched, those make the step, although they are no longer
         remembered.
@@ -229,7 +229,7 @@ class StepFinder:
         remembered = sum(launch.function == pattern.closer for launch in launches)
         dropped = max(0, counts.get(pattern.closer, 0) - self._counted - remembered)
         self._counted += dropped
-        # A first call is counted, but never remembered. Initializations use JAX's own functions, too.
+        # A first call is counted, but never remembered. Initialisations use JAX's own functions, too.
         if dropped <= is_first or (is_first and pattern.closer in own):
             return
         steps, self._closers = divmod(self._closers + dropped, pattern.times)

@@ -27,7 +27,7 @@ class Progress:
     """The latest step and metrics. `step` runs on the user's thread and only stores the values.
 
     JAX's arrays are read later, when they are ready. One array per name is held until it can be read: while
-    launches run ahead of the device, the array of the newest step would never be ready. Beside these,
+    launches run ahead of the device, the array of the newest step would never be ready. Besides these,
     `Reports` keeps the values of the last calls.
     """
 

@@ -1,6 +1,6 @@
 """The values of the last calls of `agent.step()`, kept until they can be read.
 
-A number that is not finite has a step, and a rise has one; the last value of a pulse says neither.
+A number that is not finite belongs to a step, and so does a rise; the last value in a pulse shows neither.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from jaxtop_agent.trees import Norms
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-# At most so many calls are kept, with so many values together.
+# The most calls that are kept, and the most values of all of them.
 MOST_CALLS, MOST_HELD = 64, 256
-# So many arrays are read in a turn, spread over the calls; others only if one of these is not finite.
+# The most arrays read in a turn, spread over the calls; the others only if one of these is not finite.
 MOST_READS = 32
-# Of more calls than can be kept, every 2nd, 4th, … is; at least one of so many.
+# Of more calls than can be kept, every 2nd, 4th, … is kept; at least one of this many.
 RAREST = 1024
 # The numbers that were read and that nobody has taken yet.
 MOST_TAKEN = 4096
@@ -163,7 +163,7 @@ class Reports:
 
 
 def _chosen(calls: int, arrays: int) -> set[int]:
-    """Return which of so many calls with so many arrays are read: all, or some at even distances."""
+    """Return which of the calls, with this many arrays, are read: all, or some at even distances."""
     stride = max(1, -(-arrays // MOST_READS))
     return set(range(calls - 1, -1, -stride))  # the last one always
 

@@ -1,4 +1,4 @@
-"""Whether all processes of a run are stuck: each that is so reports it to the agent of process 0.
+"""Whether all processes of a run are stuck: each stuck one reports it to the agent of process 0.
 
 Process 0 decides: it is stuck itself, and each other process has reported the same within the last seconds.
 A process that moves does not report, and one that is stopped, dead or cut off cannot: then nobody ends.
@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from jaxtop.wire import Still
 
-# Reports come so often, and count for so long.
+# Seconds between two reports, and seconds for which a report counts.
 REPORT_EVERY_S, VALID_S = 1.5, 5.0
-# From the agreement to the end, so that all learn of it, and end together: longer than a report counts, so
-# that one that moves again or is stopped meanwhile calls it off.
+# Seconds from the agreement to the end, so that all learn of it and end together. This is longer than a
+# report counts, so that a process that moves again or is stopped meanwhile calls it off.
 NOTICE_S = 8.0
-# From then on each writes its evidence, and exits after so long, all at one moment: what waits for one that
-# has exited fails. Process 0 exits last, because JAX aborts the others when it is gone.
+# From then on each process writes its evidence. All exit at one moment after this time, because what waits
+# for a process that has exited fails. Process 0 exits last, because JAX aborts the others when it is gone.
 EVIDENCE_S, FIRST_S = 5.0, 1.0
 # Each report is a connection, and an agent accepts a limited number a second. So larger runs take more time.
 REPORTS_A_SECOND = 32
 
 
 def pace(count: int) -> float:
-    """Return how many times these seconds a run of so many processes takes."""
+    """Return how many times these seconds a run of `count` processes takes."""
     return max(1.0, count / (REPORTS_A_SECOND * REPORT_EVERY_S))
 
 

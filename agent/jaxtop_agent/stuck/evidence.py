@@ -1,7 +1,7 @@
 """The last act of a process that is stuck: it writes the black box, says so in one line, and ends.
 
 All of it runs on the agent's threads, so the main thread may hang anywhere, also in C, as long as it does not
-hold Python's lock. Each part may take only so long: neither a disk nor a pipe that does not answer keeps the
+hold Python's lock. The time of each part is limited: neither a disk nor a pipe that does not answer keeps the
 process from ending.
 """
 
@@ -33,9 +33,9 @@ NAME = "stuck"
 # For figures that are read only while somebody watches; for the state to be on its way; for the disk.
 FIGURES_S, STATE_S, DISK_S = 1.5, 3.0, 10.0
 LONGEST_S = FIGURES_S + STATE_S + DISK_S + EVIDENCE_S
-# For whoever reads standard error. A pipe that can be written takes so much at once.
+# For whoever reads standard error. A pipe that can be written takes this many bytes at once.
 READER_MS, MOST_BYTES = 1000, 4096
-# The folder of black boxes that are written only now: more are removed, the oldest first.
+# The most black boxes in the folder for those that are begun only now: the oldest are removed first.
 MOST_BOXES = 100
 
 

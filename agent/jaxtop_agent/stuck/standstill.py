@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
     from jaxtop_agent.stuck.usage import Usage
 
-# An update later than this was delayed with the process: it was stopped, or no Python could run. For as long
-# nobody knows what it did.
+# An update later than this was delayed with the process: it was stopped, or no Python could run. Nobody
+# knows what it did in that time.
 LATE_S = 3.0
-# Readings begin after so long without launches: at most this many seconds, and this share of the limit.
+# Readings begin after a time without launches: at most this many seconds, and this share of the limit.
 QUIET_S, QUIET_SHARE = 15.0, 0.1
 # From one reading to the next, in the same way.
 SHORTEST_S, LONGEST_S, SHARE = 1.5, 15.0, 0.1
-# A pause of the script is no standstill: it lasts for so many times the longest that ended by itself.
+# A pause of the script is not a standstill until it lasts this many times the longest that ended by itself.
 TIMES_LONGEST = 2.0
 
 
@@ -26,8 +26,8 @@ class Looked(NamedTuple):
     """What one look at the process shows.
 
     `done_at` is when it last launched, reported a step, compiled or completed a checkpoint. `busy` is what it
-    does that counts as a movement by itself, in words; empty if nothing does. `counted` says of which threads
-    the CPU time counts.
+    does that counts as a movement by itself, in words; empty if nothing does. `counted` says for which
+    threads the CPU time counts.
     """
 
     done_at: float

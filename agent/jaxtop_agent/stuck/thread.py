@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 NAME = "end if stuck"
 SHORTEST_S, LONGEST_S, SHARE = 0.2, 2.0, 0.02
-# While a process is stuck, it looks so often, to learn in time what the others say.
+# While a process is stuck, it looks this often, to learn in time what the others say.
 STUCK_S = 0.5
 # What the main thread does that moves by itself, by kind of the ledger.
 BUSY = {
@@ -40,7 +40,7 @@ MOST_NAMED = 8
 
 
 class Decision(NamedTuple):
-    """To end this process: why, in words, and when it exits."""
+    """The decision to end this process: why, in words, and when it exits."""
 
     why: str
     exits_at: float

@@ -1,6 +1,6 @@
 """What the process uses: CPU time and bytes of its threads, its connections and its children.
 
-Two readings tell whether it moves, also where no launch and no Python shows it: a file is read, a peer sends,
+Two readings tell whether it moves, even where no launch and no Python shows it: a file is read, a peer sends,
 a child computes. The agent's own threads and connections are left out, and those of JAX's coordination
 service, whose heartbeats never end.
 """

@@ -94,7 +94,7 @@ class SourceThread:
         return asking
 
     def take_on(self, job: Job) -> None:
-        """Advance a job beside the source until it is done."""
+        """Advance a job along with the source until it is done."""
         self._asked.append(job)
 
     def _run(self) -> None:
@@ -108,7 +108,7 @@ class SourceThread:
         except UserError as error:
             self._failure = str(error)
             debuglog.warning("source", "following the run ended", error)
-        except Exception as error:  # noqa: BLE001 - the app must learn of it, or it would wait for ever
+        except Exception as error:  # noqa: BLE001 - the app must learn of it, or it would wait forever
             debuglog.warning("source", "following the run failed", error=error)
             self._failure = f"following the run failed: {type(error).__name__}: {error}"
 

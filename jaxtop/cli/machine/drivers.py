@@ -1,4 +1,4 @@
-"""Ask drivers in processes of their own, because a call of a driver may hang for ever."""
+"""Ask drivers in processes of their own, because a call of a driver may hang forever."""
 
 from __future__ import annotations
 

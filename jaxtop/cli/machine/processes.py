@@ -49,7 +49,7 @@ def free_port() -> int:
 
 
 def die_with_parent(number: int = signal.SIGTERM) -> None:
-    """Have the kernel signal this child if the command is killed, so that it does not run on for ever."""
+    """Have the kernel signal this child if the command is killed, so that it does not run on forever."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number)
 
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from jaxtop.model import Host, HostView, Run
     from jaxtop.sources import Source
 
-# JAX and its devices need up to so long to end.
+# JAX and its devices need up to this many seconds to end.
 LONG_EXIT_S = 5.0
-# The most processes of which a line says why they are not live.
+# The most processes for which a line says why they are not live.
 MOST_REASONS = 5
 _IS = {
     State.DIED: "has died",

@@ -24,8 +24,8 @@ POLL = 0.25
 # Seconds in which all clients get the same page.
 SHARED_S = 1.0
 TEXT = "text/plain; charset=utf-8"
-# The fastest level takes a fourth of the time of the usual one, and metrics repeat themselves so much that
-# both make a page more than ten times smaller. 31: the format of gzip.
+# The fastest level takes a fourth of the time of the usual one. Metrics repeat themselves, so both make a
+# page more than ten times smaller. 31: the format of gzip.
 _LEVEL, _GZIP = 1, 31
 
 

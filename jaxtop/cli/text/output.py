@@ -50,7 +50,7 @@ def _rename(draft: Path, path: Path) -> None:
 
 
 class ProgressLine:
-    """One line on standard error that is replaced again and again; nothing where that is no terminal."""
+    """One line on standard error that is replaced again and again; nothing where that is not a terminal."""
 
     def __init__(self) -> None:
         self.is_terminal = sys.stderr.isatty()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from jaxtop.model.findings.alerts import Alert
 
-# Seconds between attempts to deliver an alert; there is one attempt more than that.
+# Seconds between attempts to deliver an alert; there is one more attempt than there are pauses.
 DELAYS = (1.0, 2.0, 4.0, 8.0, 16.0)
 LONGEST_DELAY = 60.0
 # At most this many alerts in this many seconds are sent to a receiver. Others wait, up to a number.
@@ -72,7 +72,7 @@ class Sender:
             self._lost += 1
 
     def finish(self, seconds: float) -> int:
-        """Wait so long for what is queued; report and return how many alerts were not delivered."""
+        """Wait this long for queued alerts; report and return how many were not delivered."""
         with suppress(queue.Full):
             self._waiting.put_nowait(None)
         self._thread.join(seconds)

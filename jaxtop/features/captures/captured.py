@@ -29,7 +29,7 @@ class Sink(Protocol):
 
 @dataclass
 class Member:
-    """A process, its phase since when, and its trace as far as it has arrived.
+    """A process, its phase and since when it is in it, and its trace as far as it has arrived.
 
     `text` is why it failed or ended early. `phase` is empty until it has taken the request.
     """
@@ -60,7 +60,7 @@ class Member:
         return self.is_complete or self.phase == FAILED
 
     def enter(self, phase: str, now: float) -> None:
-        """Note the phase. Its time begins when it is entered first: who returns to one gets no more time."""
+        """Note the phase. Its time begins at the first entry: a process that returns to it gets no more."""
         if phase not in self._phases and len(self._phases) < MOST_PHASES:
             self._phases.add(phase)
             self.since = now

@@ -31,7 +31,7 @@ GOES_ON_WITHIN_S = 600.0
 SILENT_S = 60.0
 # One that was heard within this time is able to say how far it is.
 HEARD_S = 5.0
-# Every process is asked how far it is so often; with many of them less often.
+# How often every process is asked how far it is; with many processes less often.
 ASK_EVERY_S, ASK_EVERY_S_A_PROCESS = 0.3, 0.01
 # A process that waits for its parts to be fetched is asked less often, so that it keeps its trace.
 ALIVE_EVERY_S = 5.0
@@ -44,7 +44,7 @@ OLD_RELAY = "a relay on the way has an older jaxtop, which does not pass capture
 
 
 class Wish(NamedTuple):
-    """What is to be captured: after `steps` steps, if given, or `seconds` it ends."""
+    """What is to be captured: it ends after `steps` steps, if given, or after `seconds`."""
 
     seconds: float
     most_bytes: int

@@ -41,7 +41,7 @@ MOST_INSTANCES = 20_000
 class TracedHost:
     """A host, its trace, and what is known of it: its collectives, and its devices by number in the trace.
 
-    Hosts of one `machine` share its clock; `clock_offset_ns` is how far that of process 0 is ahead of it.
+    Hosts of one `machine` share its clock; `clock_offset_ns` is how far process 0's clock is ahead of it.
     """
 
     label: str

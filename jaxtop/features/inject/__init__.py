@@ -11,7 +11,7 @@ What is where, in the order in which to read it:
 - symbols.py: addresses of exported functions in a process
 - payload.py: the function that is put into a process
 - within.py: what runs in the process, and starts the agent
-- doctor.py: what `jaxtop doctor` says of `inject`
+- doctor.py: what `jaxtop doctor` says about `inject`
 """
 
 from jaxtop.base.feature import Command, Feature

@@ -1,4 +1,4 @@
-"""What `jaxtop doctor` says of `jaxtop inject`."""
+"""What `jaxtop doctor` says about `jaxtop inject`."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def _start(version: str, settings: dict[str, object], patience: float) -> dict[s
         return {**here, "state": "version", "version": __version__}
     from jaxtop.base.forks import ForkLock
 
-    # A child that is forked during an import would wait for that import for ever.
+    # A child that is forked during an import would wait for that import forever.
     importing = ForkLock()
     os.register_at_fork(before=importing.hold, after_in_parent=importing.go_on)
     with importing.lock:

@@ -7,8 +7,8 @@ What is where, in the order in which to read it:
 - text.py, document.py, html.py: a job as text, as JSON, and as a page of HTML
 - command.py: `jaxtop report`
 - page.py, screen.py: the screen
-- compare.py: two runs beside each other: the noise of both, which is slower, in what they differ
-- compare_steps.py, compare_facts.py: make that of a run: what its steps took, what it consists of
+- compare.py: the comparison of two runs: the noise of both, which is slower, in what they differ
+- compare_steps.py, compare_facts.py: what is compared of a run: what its steps took, what it consists of
 - compare_text.py: a comparison as text and as JSON
 - compare_command.py: `jaxtop compare`
 """

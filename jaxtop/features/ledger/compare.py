@@ -1,4 +1,4 @@
-"""Two runs beside each other: which is slower beyond the noise of both, in which part of a step, and why.
+"""The comparison of two runs: which is slower beyond the noise of both, in which part of a step, and why.
 
 A difference is real if it is larger than both runs waver together, and not too small to matter. How much a
 run wavers comes from its own samples: what a step took in each of several parts of its time.
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 # A difference below this share of a step is not reported, however steady both runs are.
 LEAST = 0.03
-# Fewer samples do not show how much a run wavers. Of fewer than ENOUGH, no two extremes are left out.
+# Fewer samples do not show how much a run wavers. With fewer than ENOUGH, no extremes are left out.
 FEWEST, ENOUGH = 3, 10
-# The launches of a program in a step may differ by this share, and by so many launches at the ends of a time.
+# The launches of a program in a step may differ by this share, and by this many at the ends of a time.
 LAUNCHES_SHARE, LAUNCHES_EDGE = 0.1, 2
 # The largest arrays of either run are compared.
 MOST_ARRAYS = 20
@@ -70,7 +70,7 @@ class Kind(StrEnum):
 FINGERPRINT, LAUNCHES, BYTES = "fingerprint", "launches a step", "bytes on a device"
 # Every run has these: one that is not there is not known.
 _ALWAYS_THERE = frozenset({Kind.DEVICES, Kind.VERSION})
-# Of these it counts only whether there is one.
+# Of these, only whether there is one counts.
 _ONLY_PRESENT = frozenset({Kind.LATE, Kind.MESH, Kind.FINDING})
 Facts = dict[tuple[Kind, str], dict[str, Value]]
 
@@ -80,8 +80,8 @@ class ComparedRun:
     """One of the two runs: how long its steps took, where that went, and what it consists of.
 
     `parts` and `spent` are seconds of a step; empty if unknown. `facts` are figures by kind and name; `knows`
-    are the kinds of which all are known, so that one that is not there is really absent. `perhaps` also has
-    what was there for too short a time to count: it is no difference to a run that has it.
+    are the kinds that are known completely, so that a missing one is really absent. `perhaps` also has
+    what was there for too short a time to count: it is not a difference to a run that has it.
     """
 
     name: str

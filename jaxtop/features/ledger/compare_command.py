@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 FORMATS = ("text", JSON)
 SAME, DIFFERENT, UNREADABLE = 0, 1, 3
-# Steps are counted over at most so many seconds before the moment that is compared.
+# Steps are counted over at most this many seconds before the moment that is compared.
 LONGEST_S = 1800.0
-# Findings are looked for so often, in the last seconds before that moment.
+# Seconds between two looks for findings, and how long before that moment they begin.
 LOOKS_EVERY_S, LOOKED_AT_S = 2.0, 60.0
-# How far the count is, is shown after so many frames.
+# Frames between two updates of the progress on screen.
 FRAMES_A_LOOK = 2000
 # For how long a live run is followed.
 USUAL_WAIT = 30.0

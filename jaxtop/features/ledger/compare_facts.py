@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 # Findings that say that a process is late.
 OF_LATE = ("straggler", "pauses")
-# A finding counts if it was reported at so many of the moments, and at this share of them.
+# A finding counts if it was reported at this many of the moments, and at this share of them.
 SEEN_TIMES, SEEN_SHARE = 2, 0.15
-# So many of the parts, the first ones, are time in programs: this much of it, in thousandths, is some.
+# The first parts, this many, are time in programs: from this much on, in thousandths, there is some.
 IN_PROGRAMS, LEAST_IN_PROGRAMS = 3, 20
 # Arrays of these roles are there in every step: one that only one run has is a difference.
 LASTING = ("parameters", "optimizer")
 
 
 def run_in(cluster: Cluster, now: float, made_steps: Iterable[str]) -> Run | None:
-    """Return the run of most of the processes that made steps, of several the one that was heard last."""
+    """Return the run of most of the processes that made steps, or of several the one that was heard last."""
     counts = Counter(run_of(host) for agent in made_steps if (host := cluster.hosts.get(agent)) is not None)
 
     def order(run: Run) -> tuple[int, float]:
@@ -49,7 +49,7 @@ def run_in(cluster: Cluster, now: float, made_steps: Iterable[str]) -> Run | Non
 def facts_of(
     cluster: Cluster, now: float, run: Run, steps: Mapping[str, ProcessSteps], seen: FindingsSeen
 ) -> tuple[Facts, frozenset[Kind]]:
-    """Return the facts of a run, and the kinds of which all are known."""
+    """Return the facts of a run, and the kinds that are known completely."""
     hosts = [view.host for view in run.hosts]
     found: Facts = {}
     found.update(_machines(hosts))

@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
     from jaxtop.features.ledger.model import ProcessLedger
 
-# At most so many samples of a process, none shorter than this. Of more processes the others are not counted.
+# The most samples of a process, the length of the shortest one, and the most processes that are counted.
 MOST_SAMPLES, SHORTEST_S, MOST_PROCESSES = 20, 1.5, 64
 # A sample lasts this many times as long as it is uncertain when its first and last step began. Where that
 # makes too few samples, less certain ones are made.
 CERTAIN, HARDLY_CERTAIN, FEWEST_SAMPLES = 30, 8, 5
-# A part of the time may be shorter by so much.
+# A part of the time may be shorter by this much.
 ROUNDING_MS = 1
-# Ledgers count steps so often.
+# Seconds between two counts of the steps in a ledger.
 LEDGER_EVERY_S = 2.0
-# Time that goes to these kinds is no time of steps.
+# Time that goes to these kinds is not time of steps.
 NOT_OF_STEPS = ("starting", "compiling", "cached", "restoring", "ending")
 # A process says what it spent its time on for at least this share of the time, or that does not count.
 COVERED = 0.3

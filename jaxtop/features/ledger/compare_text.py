@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from jaxtop.features.ledger.compare import ComparedRun, Comparison, RunDifference, Shift, Value
 
 SCHEMA = 1
-# At most so many differences of one kind are listed.
+# The most differences of one kind that are listed.
 MOST_OF_A_KIND = 12
-# Parts of which neither run spends this share of a step are left out.
+# Parts that take less than this share of a step in both runs are left out.
 LEAST_SHARE = 0.01
 PARTS = {
     "compute": "compute",
@@ -45,7 +45,7 @@ HEADS = {
     Kind.FINDING: "FINDINGS",
 }
 _BYTES = frozenset({BYTES, "argument bytes", "temporary bytes"})
-# From this on the slower one is so many times as slow as the other.
+# From this factor on, the text says how many times as slow the slower one is.
 TIMES_AS_SLOW = 2
 # How much of a fingerprint is shown.
 FINGERPRINT_DIGITS = 8

@@ -44,7 +44,7 @@ WORDS = {
     "ending": "after the last launch",
     "other": "other",
 }
-# A process that spoke so much earlier than the last of its attempt ended first.
+# A process ended first if it was last heard this many seconds before the last process of its attempt.
 FIRST_BY_S = 30.0
 
 
@@ -185,7 +185,7 @@ class Attempt(NamedTuple):
 
 
 class StepParts(NamedTuple):
-    """Where the steps of a run went, as shares of their time, over the last so many seconds of it."""
+    """Where the steps of a run went, as shares of their time, over its last `seconds`."""
 
     shares: Mapping[str, float]
     seconds: float
@@ -235,7 +235,7 @@ class JobLedger:
 
     @property
     def unknown_losses(self) -> int:
-        """How many restarts there are after which nobody knows from which step on work was done again."""
+        """How many restarts there are after which it is unknown from which step on work was done again."""
         return sum(before.committed is None for before in self.attempts[:-1])
 
     @property
@@ -259,7 +259,7 @@ class JobLedger:
         return [(host, times) for host, times in seen.most_common() if times > 1]
 
     def over_time(self, columns: int) -> Sequence[Mapping[str, float]]:
-        """Return for each of so many equal parts of its time the device-seconds by kind."""
+        """Return the device-seconds by kind for each of `columns` equal parts of the job's time."""
         edges = [self.started + (self.until - self.started) * i / columns for i in range(columns + 1)]
         found: list[dict[str, float]] = [defaultdict(float) for _ in range(columns)]
         for attempt in self.attempts:

@@ -24,9 +24,9 @@ BAR = 24
 WORTH_SAYING_S = 1.0
 # From this share of the steps on, the first sentence has what took it.
 MUCH_OF_STEPS = 0.2
-# At most so many processes are listed by themselves: those that spent most on something else than steps.
+# The most processes that are listed by themselves: those that spent most on something else than steps.
 MOST_PROCESSES = 4
-# A process is worse than the others if it spent this share of the time more on other things than they.
+# A process is worse than the others if it spent this much more of its time, as a share, on other things.
 WORSE = 0.05
 
 

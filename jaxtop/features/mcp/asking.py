@@ -20,7 +20,7 @@ from jaxtop.base.names import legible
 
 # What a command may need beyond the time in which it measures: its start, and hosts that do not answer.
 BEYOND_S = 45.0
-# Pages of one document are parts of the same moment for so long.
+# For this many seconds, the pages of one document are parts of the same moment.
 FRESH_S, MOST_KEPT = 60.0, 4
 MOST_NOTES, LONGEST_NOTE = 10, 300
 

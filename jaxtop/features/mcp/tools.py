@@ -25,7 +25,7 @@ class Tools:
     """The questions. Their docstrings are what the assistant reads."""
 
     def __init__(self, target: Sequence[str], options: Sequence[str]) -> None:
-        """PrintedAnswer for this target where none is named; the options say how it is reached."""
+        """Answer for this target where none is named; the options say how it is reached."""
         self._target, self._options = tuple(target), tuple(options)
         self._asking = Asking()
         # One question at a time: each of them starts a process and may measure the run.

@@ -51,7 +51,7 @@ class Live:
         self._process: subprocess.Popen[str] | None = None
         from jaxtop_agent.core.threads import Worker
 
-        # Scripts may join all of their threads, and would wait for one of Python's for ever.
+        # Scripts may join all of their threads, and would wait for one of Python's forever.
         self._worker = Worker("jaxtop live", self._run, lambda _: None)
         self._worker.start()
 

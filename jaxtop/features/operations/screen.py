@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from jaxtop.tui.core.moment import Moment
     from jaxtop.tui.core.palette import Palette
 
-# The table keeps this share of the lines, if it has as many rows, and so many at least. The lines around are
-# the summary, the header and the line above the pane. A lower pane is hidden; facts alone have so many lines.
+# The table keeps this share of the lines, if it has as many rows, and at least this many rows. The lines
+# around are the summary, the header and the line above the pane. A lower pane than this is hidden. The last
+# number is the lines of facts alone.
 ROWS, LEAST_ROWS, AROUND, LEAST_PANE, FACTS = 0.45, 6, 3, 7, 9
 
 

@@ -13,7 +13,7 @@ What is where, in the order in which to read it:
 - compile.py: `jaxtop plan --compile`
 - compiler.py: the process that compiles candidates
 - messages.py: what that process is asked, and what it answers
-- demo_check.py: `jaxtop plan --check`: predicted times beside measured ones
+- demo_check.py: `jaxtop plan --check`: predicted times next to measured ones
 """
 
 from jaxtop.base.feature import Command, Feature, ScreenEntry

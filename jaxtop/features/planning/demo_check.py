@@ -1,4 +1,4 @@
-"""`jaxtop plan --check`: run the demo's model on several meshes, and print predicted beside measured."""
+"""`jaxtop plan --check`: run the demo's model on several meshes, and print predicted next to measured."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ AS_PLANNED, OTHERWISE, CANNOT = 0, 1, 2
 # The first one is today's.
 MESHES = tuple(map(parse_mesh, ("data=2,model=4", "data=4,model=2", "data=8,model=1", "data=2,model=2")))
 STARTS_WITHIN = 120.0
-# A run is measured for so long after all of its figures are known: the first steps say little of the others.
+# A run is measured this long after all of its figures are known: the first steps say little about the others.
 SETTLES_IN, MEASURED_WITHIN = 8.0, 60.0
 UNKNOWN = "n/a"
 
@@ -59,7 +59,7 @@ class Check(NamedTuple):
 
 
 def main(asked: Sequence[Axes], is_enough: Callable[[], Enough], *, as_json: bool) -> int:
-    """Print predicted beside measured, and return whether the bytes of the state were as planned.
+    """Print predicted next to measured, and return whether the bytes of the state were as planned.
 
     Raises:
         CannotPlan: The demo cannot run on a mesh that is asked for.
@@ -137,7 +137,7 @@ def _today_on(axes: Axes, words: Sequence[str], is_enough: Enough) -> Today:
 
 
 def _state(today: Today, found: Today, axes: Axes) -> tuple[int, int]:
-    """Return the bytes of the arrays that both runs have: predicted from today's, and those of the other."""
+    """Return the bytes of the arrays that both runs have: predicted from today's, and as measured."""
     from jaxtop.features.planning.model.sharding import on_fullest, place  # as above
 
     shared = {each.name for each in today.tensors} & {each.name for each in found.tensors} - {None}
@@ -196,7 +196,7 @@ def _measured_and_error(measured_ms: float | None, predicted_ms: float | None) -
 
 
 def _needs(each: Check) -> float | None:
-    """Return what the compiler of the run itself says of its memory."""
+    """Return what the compiler of the run itself says about its memory."""
     return None if each.measured.memory_bytes is None else each.measured.memory_bytes.middle
 
 

@@ -11,7 +11,7 @@ from jaxtop.wire.programs import Inventory  # noqa: TC001 - msgspec reads the an
 
 # The named axes of a mesh with their sizes, the slowest first.
 Axes = tuple[tuple[str, int], ...]
-# For each dimension of an array, the axes that divide it; trailing empty ones may lack.
+# For each dimension of an array, the axes that divide it; empty ones at the end may be missing.
 Parts = tuple[tuple[str, ...], ...]
 
 
@@ -26,7 +26,7 @@ class NamedArray(Struct, frozen=True, array_like=True):
 
 
 class WantedCandidate(Struct, frozen=True, array_like=True):
-    """A candidate. `arrays` are those that are sharded otherwise than today, and those like them."""
+    """A candidate. `arrays` are those that are sharded differently from today, and those like them."""
 
     axes: Axes
     arrays: tuple[NamedArray, ...] = ()

@@ -32,7 +32,7 @@ _SAYS = (
 
 
 def about(host: Host, died_at: float) -> str:
-    """Return what the log says of a death; empty if it was elsewhere, or the log is closed or silent."""
+    """Return what the log says about a death; empty if it was elsewhere, or the log is closed or silent."""
     hello, here = host.hello, processes.here()
     if hello is None or not here.boot or (hello.boot, hello.pid_namespace) != (here.boot, here.pid_namespace):
         return ""
@@ -41,7 +41,7 @@ def about(host: Host, died_at: float) -> str:
 
 
 def cause(records: Iterable[str], pid: int, died_s: float) -> str:
-    """Return what records say of the death of a process, this many seconds after the boot."""
+    """Return what records say about the death of a process, this many seconds after the boot."""
     for record in records:
         if (found := _RECORD.match(record)) is None or abs(int(found[1]) / 1e6 - died_s) > NEAR_S:
             continue

@@ -8,7 +8,7 @@ What is where, in the order in which to read it:
 - peers.py: finds slow members among equal devices
 - figures.py: the figures that a probe measures
 - table.py: the result as text
-- shown.py: the last result beside live figures, on screens of the core
+- shown.py: the last result compared with live figures, on screens of the core
 - place.py: `jaxtop place`
 - placement.py: ranks devices, and chooses those of a mesh
 - choosing.py: `best_devices()`, for scripts

@@ -16,7 +16,7 @@ class ProbeFigure(NamedTuple):
     tolerance: float
 
     def speed(self, value: float) -> float:
-        """Return the figure so that more is better, also where it is a time."""
+        """Return the figure so that more is better, even where it is a time."""
         return 1 / max(value, 1e-9) if self.unit == "µs" else value
 
 

@@ -53,8 +53,8 @@ class Standing(NamedTuple):
 def ranked(devices: Sequence[KnownDevice], prefer: str) -> list[Standing]:
     """Return the devices, the best first; equally good ones stay in order.
 
-    The score is the share of free memory, times the worst share of the rates, times the share of idle time,
-    each of that of the best device.
+    The score is the share of free memory, times the worst share of the rates, times the share of idle time.
+    Each is relative to the best device.
     """
     groups = [(FREE,), _rates(devices, prefer), (IDLE,)]
     shares = {name: _shares(devices, name) for name in {name for group in groups for name in group}}

@@ -1,4 +1,4 @@
-"""What was probed, beside the live figures of devices and collectives."""
+"""What was probed, compared with the live figures of devices and collectives."""
 
 from __future__ import annotations
 

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from jaxtop.sources import Source
 
 POLL_S = 0.05
-# What is served is said once everything has answered, or after this time; then so often if it changes.
+# What is served is said once everything has answered, or after this time; then at most this often, if it
+# changes.
 SAY_WITHIN_S, SAY_EVERY_S = 10.0, 10.0
 # More targets that do not answer are only counted.
 MOST_UNMET_SAID = 10

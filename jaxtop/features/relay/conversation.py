@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ANSWER_WITHIN_S = 10.0
-# The relay ends a viewer that is silent for longer. It learns at most so often how much has arrived.
+# The relay ends a viewer that is silent for longer. It learns at most this often how much has arrived.
 ALIVE_EVERY_S, ARRIVED_EVERY_S = 5.0, 0.1
 # The relay sends a status every two seconds. After this time without one, the connection is lost.
 SILENT_S = 20.0

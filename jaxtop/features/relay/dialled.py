@@ -27,7 +27,7 @@ OPEN_WITHIN_S = 10.0
 MESSAGES_AT_ONCE = 256
 # The socket, its monitor, and what ZeroMQ needs for them.
 DESCRIPTORS_EACH = 6
-# A relay with these many others in front of it is enough.
+# The most relays that are followed.
 MOST_RELAYS = 64
 
 

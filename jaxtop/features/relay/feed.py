@@ -25,7 +25,7 @@ LATE_S, MOST_READY = 1.0, 4 << 20
 MOST_EVENTS = 4 << 20
 # An answer follows the frames that came with it, but must not come too late behind others.
 ANSWER_WITHIN_S = 5.0
-# A status is sent at least so often, sooner after changes, and at once when everything has been sent.
+# The most seconds between two statuses, and the fewest if it changed. One follows at once when all is sent.
 STATUS_EVERY_S, STATUS_SOONEST_S = 2.0, 0.5
 _LIGHT = tuple(kind for kind in ORDER if kind not in BULKY)
 

@@ -29,7 +29,7 @@ class _Agent:
         self.away_at: float | None = None
 
     def note(self, frame: wire.Frame) -> None:
-        """Note what a frame says of whether it is there."""
+        """Note what a frame says about whether it is there."""
         if frame.kind == "bye":
             self.away_at = self.away_at or frame.at
         elif (link := wire.link_of(frame)) is not None:

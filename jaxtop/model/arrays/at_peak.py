@@ -82,7 +82,7 @@ class AtPeak:
 
 
 def risen(host: Host, pulse: wire.Pulse) -> PeakRises:
-    """Return the peaks after a pulse. The first one is no rise: it may be from before anybody watched."""
+    """Return the peaks after a pulse. The first one is not a rise: it may be from before anybody watched."""
     rises = host.rises
     if pulse.devices.peak_bytes is None:
         return rises

@@ -29,7 +29,7 @@ Span = tuple[int, int]
 class ArrayView:
     """Arrays of a run that differ only in their values, merged over all its processes.
 
-    A view with `groups` above 1 summarizes that many smaller groups of different shapes.
+    A view with `groups` above 1 summarises that many smaller groups of different shapes.
     """
 
     run: str

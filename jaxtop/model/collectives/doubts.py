@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 class Doubts(NamedTuple):
     """The largest share of device time that belongs to no launch, in a window that is empty for that reason.
 
-    `unmatched` counts the launches of which processes traced different ones under one number.
+    `unmatched` counts the numbers under which processes traced different launches.
     """
 
     unassigned: float

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @lru_cache(maxsize=256)
 def expand(groups: wire.ReplicaGroups) -> Groups:
-    """Return the places of each group. No place is in two groups: agents merge those, as of a permute."""
+    """Return the places of each group. No place is in two groups: agents merge groups that share one."""
     places = wire.unpack_runs(groups.members)
     if len(groups.sizes) == 1:
         size = groups.sizes[0]

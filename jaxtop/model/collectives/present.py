@@ -42,7 +42,7 @@ def old_windows(cluster: ClusterState, now: float) -> frozenset[ProgramKey]:
 
 
 def _is_old(cluster: ClusterState, windows: ProgramWindows, now: float) -> bool:
-    """Return whether the last window is old, by the clock of any process of which the clock is known."""
+    """Return whether the last window is old, by the clock of any process whose clock is known."""
     for agent, at_ms in next(reversed(windows.taken_ms.values()), {}).items():
         host = cluster.hosts.get(agent)
         if host is not None and host.pulse_at is not None:

@@ -224,7 +224,7 @@ def _lead_by_chance(
 def _agreeing(leads: Sequence[Sequence[int]], least: float, *, tolerated: int) -> int:
     """Return how many of the last windows agree that a unit comes last, with a median lead of at least this.
 
-    So many windows that disagree are tolerated, but not as the oldest of the agreeing ones.
+    Up to `tolerated` windows may disagree, but not the oldest of those that are counted.
     """
     odd = [i for i, each in enumerate(reversed(leads)) if median(each) < least]
     agreeing = next(iter(odd[tolerated:]), len(leads))
@@ -246,8 +246,8 @@ def wait_for_last(waits: Sequence[int]) -> int:
 def spread(launches: Sequence[Sequence[int]], suspect: int | None = None) -> float:
     """Return how much arrivals vary from launch to launch, in microseconds, over all units but the suspect.
 
-    Of two units only the difference between them is known, and the suspect contributes to it. The result is 0
-    then.
+    With two units, only the difference between them is known, and the suspect contributes to it. The result
+    is 0 then.
     """
     units = [unit for unit in range(len(launches[0])) if unit != suspect] if launches else []
     if len(units) < 2:

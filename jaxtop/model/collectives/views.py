@@ -218,7 +218,7 @@ def _cached_view(
 
 
 def _untimed_view(layout: Layout | None, key: _Key) -> CollectiveView:
-    """Return what the program says of a collective."""
+    """Return what the program says about a collective."""
     run, program, fingerprint, op = key
     listed: wire.Collective | None = layout.of_op.get(op) if layout else None
     grouped = layout.groups_of(op) if layout else None
@@ -251,7 +251,7 @@ def _with_timings(
 ) -> CollectiveView:
     """Return a collective with what windows measured: those of the present rhythm, which begins with `first`.
 
-    There may be none of these yet; then it is that of before.
+    If there are none of these yet, it has the earlier ones.
     """
     windows = cluster.windows.programs[view.run, view.program, view.fingerprint]
     every = windows.timings[view.op]

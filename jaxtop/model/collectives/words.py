@@ -19,7 +19,7 @@ MOST_TEXTS = 4
 
 
 def lateness_in_words(who: str, late_us: int, where: str, of_step: str = "") -> str:
-    """Return who is late, where, and what that costs; `of_step` sets it beside the time of a step."""
+    """Return who is late, where, and what that costs; `of_step` relates that to the time of a step."""
     return f"{who} is late: the others wait {in_ms(late_us / 1000)}{of_step} for it in {where}"
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # From this part of a gap on, a finding says that the main thread waits for a core.
 OF_CORE = 0.1
-# So many looks at a queue say how often it is empty; it mostly is from this share of them on.
+# The fewest looks at a queue that say how often it is empty. It mostly is from this share of them on.
 FEWEST_LOOKS, MOSTLY = 10, 0.5
 # The kind of a queue through which other processes send.
 FROM_PROCESSES = "multiprocessing"
@@ -91,7 +91,7 @@ def is_from_processes(gap: Gap) -> bool:
 
 
 def of_queue(gap: Gap) -> str:
-    """Return what the queue of the input says of the loader, as the end of a sentence; empty if nothing."""
+    """Return what the input queue says about the loader, as the end of a sentence; empty if nothing."""
     queue = _seen_queue(gap)
     if queue is None:
         return ""

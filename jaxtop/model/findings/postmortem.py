@@ -102,7 +102,7 @@ class Postmortem:
     usual_s: float | None = None
     # What was reported of the stall of its run; empty if there was none.
     stall: str = ""
-    # What the kernel says of a death, where a command found that.
+    # What the kernel says about a death, where a command found that.
     kernel: str = ""
 
     @property
@@ -225,7 +225,7 @@ def _largest(census: wire.Arrays) -> tuple[HeldArrays, ...]:
 def _program(host: Host, at: float, *, may_be_new: bool) -> LastProgram | None:
     """Return the program at the end: the one launched, else that of the line, else one that ran lately.
 
-    Launches are counted by name, so of several programs with one name nobody knows which ran lately. Where
+    Launches are counted by name, so of several programs with one name it is unknown which ran lately. Where
     memory ran out, or nothing shows why it ended, one compiled just before comes before those that ran.
     """
     error, loaded = host.error, host.programs.programs  # the newest first

@@ -46,7 +46,7 @@ UNCHECKED_STAYS = 120.0
 SOONEST_CHECK = 0.5
 # The reason why a rule is not checked that the user muted.
 MUTED = "muted in config.toml"
-# Of a run that nobody watched or recorded, the files of the machine say only how it ended.
+# If nobody watched or recorded a run, the files of the machine say only how it ended.
 ONLY_ITS_END = "how it ended is all that is known by its name; of a recorded run: jaxtop check RECORDING"
 # A rule that fails must not end the view; the reason is shown with the rules that could not be checked.
 _FAILED = "jaxtop failed to check it"
@@ -87,7 +87,7 @@ class CheckedStep(NamedTuple):
 def checked_step(state: ClusterState, now: float) -> CheckedStep:
     """Return the step as the last check of the rules had it.
 
-    What is shown beside findings has their figures, although newer ones have arrived since.
+    What is shown next to findings has the same figures as they, although newer ones have arrived since.
     """
 
     def derive() -> CheckedStep:

@@ -118,7 +118,7 @@ class RunFacts:
 
     @cached_property
     def may_idle(self) -> str:
-        """Why it is no fault that the run's devices idle: it serves, or helps the main run; else empty."""
+        """Why it is not a fault that the run's devices idle: it serves, or helps the main run; else empty."""
         own, main = self._groups.get(self.run.id), main_run(self.cluster, self._at)
         if own is None:
             return ""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 # Of XLA and its allocators, NumPy and Python.
 _SAYS = re.compile(r"RESOURCE_EXHAUSTED|[Oo]ut of memory|Ran out of memory|Unable to allocate")
 _TYPES = frozenset({"MemoryError", "_ArrayMemoryError"})
-# Messages are untrusted: a number of hundreds of digits is no size. NumPy writes "745. GiB".
+# Messages are untrusted: a number of hundreds of digits is not a size. NumPy writes "745. GiB".
 _SIZE = r"(\d{1,18}(?:\.\d{0,18})?) ?(?:([KMGTPE])(?:i?B)?|B|bytes?)\b"
 _ASKED = re.compile(rf"(?:[Aa]llocat(?:e|ing)|[Rr]eserve)(?: request for)? {_SIZE}(?: \((\d{{1,18}})B\))?")
 _FREE = re.compile(rf"There are {_SIZE} free")

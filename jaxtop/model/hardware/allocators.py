@@ -1,10 +1,10 @@
 """What the allocators of devices can still provide: the one owner of the arithmetic of their figures.
 
 The figures are those of `device.memory_stats()` (`AllocatorStats` in openxla/xla,
-`xla/tsl/framework/allocator.h`). Of every allocator with a limit, `limit = used + reserved + free`:
+`xla/tsl/framework/allocator.h`). For every allocator with a limit, `limit = used + reserved + free`:
 
-- TPU: `reserved` is beside the bytes in use, and its peak beside theirs; there is no pool. One printed
-  2,353,927,680 in use, which is also the peak, 66,560 reserved, and a largest block of 14,555,338,240:
+- TPU: `reserved` is counted besides the bytes in use, and its peak besides their peak; there is no pool. One
+  printed 2,353,927,680 in use, which is also the peak, 66,560 reserved, a largest block of 14,555,338,240:
   together the limit of 16,909,332,480.
 - GPU, the default (BFC, `bfc_allocator.cc`): `pool` is what it took from the driver, in use or not, at most
   the limit; `reserved` is 0. Only since 2026 does it search for its largest block: before, that is always 0.

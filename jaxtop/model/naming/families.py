@@ -63,12 +63,12 @@ class Group:
 
 
 def family_groups(cluster: ClusterState, now: float) -> list[Group]:
-    """Return the groups of each family, that of its first process first; none where nothing has a role."""
+    """Return the groups of each family, the first process's group first; none where nothing has a role."""
     return cluster.derived.get("groups", (cluster.changes, now), lambda: _groups(runs(cluster, now)))
 
 
 def names_of_runs(cluster: ClusterState, now: float) -> dict[str, str]:
-    """Return the display name of each run, by run id: with what it is for, or with its id, if need be."""
+    """Return the display name of each run, by run id: with what it is for, or with its id, if needed."""
     return cluster.derived.get("names of runs", (cluster.changes, now), lambda: _names(cluster, now))
 
 
@@ -92,7 +92,7 @@ def main_run(cluster: ClusterState, now: float) -> Run | None:
 
 
 def roles_of_runs(cluster: ClusterState, now: float) -> dict[str, Role]:
-    """Return what each run is for, by run id; without those that belong to no others if nobody says."""
+    """Return what each run is for, by run id; lone runs without a role are left out."""
     return {run.id: group.role for group in family_groups(cluster, now) for run in group.runs}
 
 

@@ -1,4 +1,4 @@
-"""How long launches of a program take, as a histogram: so few numbers that keyframes can have it.
+"""How long launches of a program take, as a histogram that is small enough for keyframes.
 
 A bucket is a twentieth longer than the one before, so a percentile is exact to 2.5 %.
 """
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 RATIO = 1.05
-# With so many launches, the counts are halved: what comes later counts more.
+# From this many launches on, the counts are halved: what comes later counts more.
 MOST_COUNTED = 4096
-# So many launches tell a percentile.
+# The fewest launches from which each percentile is computed.
 FEWEST = {0.5: 8, 0.99: 100}
 
 Lasted = dict[int, int]
@@ -38,7 +38,7 @@ def together(histograms: Iterable[Mapping[int, int]]) -> Lasted:
 
 
 def percentile_us(lasted: Mapping[int, int], share: float) -> float | None:
-    """Return the duration that so large a share of the launches does not exceed; None with too few."""
+    """Return the duration that this share of the launches does not exceed; None with too few."""
     number = sum(lasted.values())
     if number < FEWEST[share]:
         return None

@@ -244,7 +244,7 @@ def unlike(parts: Sequence[LoadedProgram]) -> str:
     return " and ".join([", ".join(found[:-1]), found[-1]] if len(found) > 1 else found) or _INSIDE
 
 
-# What the compiler says of a program, in the order in which a difference tells most.
+# What the compiler says about a program, in the order in which a difference tells most.
 _FIGURES = {
     "argument_bytes": "arguments",
     "output_bytes": "results",

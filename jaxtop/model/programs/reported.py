@@ -67,7 +67,7 @@ def _inventory(state: ClusterState, host: Host, inventory: wire.Inventory) -> Ho
 
 
 def _with_latest(stored: Mapping[Key, OfProgram], message: OfProgram) -> Mapping[Key, OfProgram]:
-    """Return what is stored of a process with that of one program; of very many, the latest remain."""
+    """Return what is stored of a process, with a message about one program; only the latest remain."""
     key = message.program, message.fingerprint
     others = [(each, shown) for each, shown in stored.items() if each != key]
     return MappingProxyType(dict([*others, (key, message)][-MOST_PROGRAMS:]))

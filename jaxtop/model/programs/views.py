@@ -233,7 +233,7 @@ def _figures(listed: Sequence[wire.Program], members: list[HostView]) -> _Figure
 
 
 def _keep_highest(highest: dict[Key, Value], values: Iterable[tuple[Key, Value]]) -> None:
-    """Put those of these values that are higher into the highest ones by key."""
+    """Replace the highest values by key where these are higher."""
     for key, value in values:
         highest[key] = max(value, highest.get(key, value))
 

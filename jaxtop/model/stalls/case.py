@@ -40,9 +40,9 @@ FARTHEST = 64
 DIFFERS_FOR = 10.0
 # and after this many seconds if all of them wait for a launch and none computes,
 WAITS_FOR = 20.0
-# or if the launch was made so often before, and now takes this many times the longest lull.
+# or if the function was launched more often than this before, and now takes this many times the longest lull.
 LAUNCHED, TIMES_A_LULL = 5, 3
-# or if the libraries of the devices have singled out the same process for so long.
+# or if the libraries of the devices have singled out the same process for this long.
 SAME_FOR_MS = 20_000
 
 
@@ -151,7 +151,7 @@ class Case:
 
     @cached_property
     def _is_beginning(self) -> bool:
-        """Whether nobody waits in JAX, and what the processes have moved singles one out."""
+        """Whether no process waits in JAX, and what the processes have moved singles one out."""
         return not self.has_rhythm and not self._waiters and self._witness is not None
 
     def _compared(self, odd: Sequence[Host]) -> Witness | None:

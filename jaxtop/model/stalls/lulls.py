@@ -1,6 +1,6 @@
 """Lulls: since when a host launches nothing, whether a launch runs there, and whether it computes.
 
-An agent reports a lull after a few seconds, without knowing what is usual. A lull alone is no alarm.
+An agent reports a lull after a few seconds, without knowing what is usual. A lull alone is not an alarm.
 """
 
 from __future__ import annotations

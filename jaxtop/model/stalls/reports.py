@@ -65,7 +65,7 @@ def _resumed(state: ClusterState, run: str, agent: str, at: float) -> list[Logge
 
 
 def _has_finished(state: ClusterState, run: str) -> bool:
-    """Return whether all scripts of a run came to their end: what looked like a stall was none or is over."""
+    """Return whether all scripts of a run have ended: what looked like a stall was none, or is over."""
     if not all(has_exited(host) for host in state.hosts.values() if run_of(host) == run):
         return False  # this check is cheap: many processes may end at once
     byes = [host.bye for host in newest_hosts(state) if run_of(host) == run]

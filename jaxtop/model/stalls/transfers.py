@@ -53,7 +53,7 @@ class _Amount(NamedTuple):
 def behind(hosts: Sequence[Host]) -> Witness | None:
     """Return a minority that has moved far less than the others, which are done; None if there is none.
 
-    The others neither move bytes nor compute. Of two processes, the one that has less counts if it still
+    The others neither move bytes nor compute. With two processes, the one that has less counts if it still
     moves.
     """
     for kind in _KINDS:

@@ -38,7 +38,7 @@ class Witness(NamedTuple):
 
 
 def by_devices(hosts: Sequence[Host], for_ms: int) -> Witness | None:
-    """Return what the libraries of the devices say, if nothing in it has moved for so long."""
+    """Return what the libraries of the devices say, if nothing in it has moved for `for_ms`."""
     return by_nccl(hosts, for_ms) or by_cores(hosts, for_ms)
 
 

@@ -63,7 +63,7 @@ def main_thread(host: Host) -> MainThreadShares | None:
 
 
 def is_sampled(host: Host, fewest: int) -> bool:
-    """Return whether there are as many samples of the main thread, all in the present rhythm of the step."""
+    """Return whether there are enough samples of the main thread, all in the present rhythm of the step."""
     activity = host.activity
     began_ms = activity.at_ms - activity.span_ms
     return sum(activity.samples) >= fewest and is_current(host, began_ms, SAMPLES_OF_STEPS)

@@ -1,4 +1,4 @@
-"""The step of a run: its duration, its operations, and its utilization of the devices' peak."""
+"""The step of a run: its duration, its operations, and its utilisation of the devices' peak."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class StepView:
     """The step of one process. Operations, power and tokens are totals over all its devices.
 
     `functions` is the group of launches of a step; it is empty if the script reports its steps itself. The
-    operations are counted in the compiled programs and the peak is the vendor's, so utilization is an
+    operations are counted in the compiled programs and the peak is the vendor's, so utilisation is an
     estimate. `launches` is the number of launches in a step, repetitions included; None if none were seen.
     """
 

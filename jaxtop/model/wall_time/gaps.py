@@ -27,25 +27,25 @@ if TYPE_CHECKING:
 # A gap is part of each step if the median step, times the steps a second, fills this share of the time, and
 # what it leaves is at most this part of the gap, or this share of the time.
 IN_EACH_STEP, OF_GAP_LEFT, LEFT = 0.7, 0.8, 0.1
-# A gap of which samples of the main thread confirm this part counts as a whole: they are few.
+# A gap counts as a whole if samples of the main thread confirm this part of it: samples are few.
 CONFIRMED = 0.8
-# The hosts of a synchronous run make as many steps a second, up to this part.
+# The hosts of a synchronous run make the same number of steps a second, up to this part.
 SAME_PACE = 0.15
-# A host is late by its script if its gap, and its time in the script beyond that of the others, take this
-# share of a step, and the gap this many milliseconds.
+# A host is late by its script if its gap and its extra time in the script, compared with the others, each
+# take this share of a step, and the gap takes this many milliseconds.
 LATER = 0.15
-# It must be beyond that of the others by this many standard errors of its samples, of which there are few.
+# The extra time must be at least this many standard errors of its samples, of which there are few.
 ERRORS = 3
 # Where nothing shows whether devices compute meanwhile, it may be late from this share of a step on.
 MOSTLY = 0.5
 LATER_MS = Number("script_ms", 5.0, "late by its script from this many milliseconds a step on")
 # While more than this share of the samples compiles, the run is starting.
 MOST_COMPILING = 0.1
-# Pauses at a line with so large a share of the samples are reported from this share of the time on.
+# Pauses are reported from this share of the time on, and with a line that has this share of the samples.
 PAUSE_SHARE, LINE_SHARE = Number("share", 0.1, "reported from this share of the time on"), 0.05
 # Pauses repeat if there are this many within a minute, or two within this time. A single one is rare.
 REPEATED, SOON_MS = 3, 20_000
-# The agent counts a gap as a pause if it is so much longer than a step.
+# The agent counts a gap as a pause if it is this many seconds longer than a step.
 SHORTEST_S = 0.25
 # With this many launches a step or a second, each shorter than SHORT_MS, Python is what takes time. LAUNCHING
 # is the share of the samples in launches.
@@ -56,8 +56,8 @@ MEASURED = 0.75
 # Processes notice a change of the rhythm within this time, so until then their paces may differ. Those whose
 # median step differs by this factor from that of the first to notice have not noticed yet.
 SETTLED_MS, OTHER_RHYTHM = 15_000, 1.3
-# The time by which steps have become longer counts if it is so close to what windows leave over: all steps
-# are timed, and only few launches.
+# The time by which steps have become longer counts if it is this close to what windows leave over: all steps
+# are timed, but only few launches.
 CLOSE = (0.5, 1.5)
 
 
@@ -118,7 +118,7 @@ class Gap:
 def gap_of(host: Host, parts: Parts | None) -> Gap | None:
     """Return the gap of a host; None if its steps or its main thread are not measured.
 
-    Without windows of the profiler, the utilization of its devices shows how much of the time they are idle.
+    Without windows of the profiler, the utilisation of its devices shows how much of the time they are idle.
     """
     activity, rhythm = host.activity, host.pulse.rhythm
     total = sum(activity.samples)
@@ -209,8 +209,8 @@ def _launches_a_step(gap: Gap, found: Mapping[str, float]) -> float:
     """Return all launches of a process for each step.
 
     The pace is measured over other seconds than the launches: where steps waver, the launches of the step's
-    own functions show the steps of the same seconds. Of a step with many functions not all are known, which
-    makes these steps too few.
+    own functions show the steps of the same seconds. Not all functions of a step with
+    many are known, which makes these steps too few.
     """
     rhythm, launches = gap.host.pulse.rhythm, sum(found.values())
     by_pace = launches * gap.step_ms / 1000
@@ -221,7 +221,7 @@ def _launches_a_step(gap: Gap, found: Mapping[str, float]) -> float:
 
 
 def lost_to_launches(gap: Gap) -> float:
-    """Return the share of the time that launches cost: what the programs in windows leave over of it."""
+    """Return the share of the time that launches cost: the part that programs in windows do not explain."""
     return min(gap.launch, 1 - measured_busy(gap.host)) if gap.uncovered is None else gap.uncovered
 
 
@@ -243,7 +243,7 @@ def confirmed(share: float, samples: float) -> float:
 def longer_than_before(host: Host, pace: float | None) -> float | None:
     """Return the part of a step by which it is longer than before its rhythm changed; None if it is not.
 
-    Where steps became shorter, that says nothing of what they still lose.
+    Where steps became shorter, that says nothing about what they still lose.
     """
     rhythm = host.pulse.rhythm
     if not pace or rhythm is None or rhythm.before_us is None:
@@ -253,7 +253,7 @@ def longer_than_before(host: Host, pace: float | None) -> float | None:
 
 
 def is_close(longer: float, left: float) -> bool:
-    """Return whether the part by which steps have become longer may be what windows leave over of a step."""
+    """Return whether the part by which steps have become longer may be what windows do not explain."""
     return CLOSE[0] * left <= longer <= CLOSE[1] * left
 
 
@@ -262,7 +262,7 @@ def not_hidden(host: Host, parts: Parts | None) -> float:
 
     It is the share in which devices do not compute, or by which steps have become longer: where devices are
     cores of the machine, that work slows them down, and no device is idle. Where the two are about the same,
-    steps are the better measure: what devices do not compute contains the gaps of before.
+    steps are the better measure: what devices do not compute contains earlier gaps.
     """
     pace = pace_of(host)
     left = _uncovered(host, parts, pace)
@@ -288,7 +288,7 @@ def _uncovered(host: Host, parts: Parts | None, pace: float | None) -> float | N
 def late_of(gaps: Sequence[Gap], processes: int, least_ms: float = LATER_MS.default) -> list[Gap]:
     """Return the gaps of the few processes for whose scripts all others wait, the longest first.
 
-    All make as many steps a second, so each step of all takes as long as these processes need.
+    All make the same number of steps a second, so each step of all takes as long as these processes need.
     """
 
     def is_late(each: Gap, more: float) -> bool:
@@ -325,7 +325,7 @@ def _few(gaps: Sequence[Gap], processes: int, is_late: Callable[[Gap, float], bo
 
 
 def _error(gap: Gap, share: float) -> float:
-    """Return the standard error of a share of the samples of a host, if it is this share in truth."""
+    """Return the standard error of a share of the samples of a host, if this is its true value."""
     share = min(max(share, 0.05), 0.95)
     return sqrt(share * (1 - share) / sum(gap.host.activity.samples))
 

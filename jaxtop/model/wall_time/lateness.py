@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from jaxtop.model.state import ClusterState
     from jaxtop.model.wall_time.gaps import Gap
 
-# So many launches show how long the others wait for a process that is late by its script. It comes last where
-# it waits for at most this part of that time itself.
+# The fewest launches that show how long the others wait for a process that is late by its script. It comes
+# last where it waits for at most this part of that time itself.
 FEWEST_SAMPLES, LAST = 3, 0.2
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from jaxtop.model.state import ClusterState
     from jaxtop.model.windows import ProgramKey
 
-# A window with as many launches may lack some, which would look like gaps.
+# A window with this many launches may lack some, which would look like gaps.
 MOST_LAUNCHES = 256
 
 

@@ -7,7 +7,7 @@ from windows of the profiler. What that leaves over is a gap of the host as far 
 devices in windows, or samples of the main thread in the script. The rest is unknown.
 
 After a change of the step's rhythm only rates and samples of the new rhythm count. The times of launches are
-those of older windows until a new one comes: a step that waits longer has not more to compute.
+those of older windows until a new one comes: a step that waits longer does not have more to compute.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def shares_of(found: Parts | None) -> list[tuple[str, float]]:
 class Busy(NamedTuple):
     """The shares of wall time that programs take by rates and durations: may be more than there is.
 
-    `unsplit` is that of programs whose exposed communication is unknown. `communication` has no waits.
+    `unsplit` is the share of programs whose exposed communication is unknown. `communication` has no waits.
     """
 
     compute: float = 0.0
@@ -176,7 +176,8 @@ def _parts(host: Host, measured: MeasuredLaunches) -> OwnParts | None:
     busy = compute + exposed + unsplit
     if busy * measured.overlap > MOST_BUSY and not has_current_windows(host):
         return None  # steps became shorter since: their launches must have, too
-    # Launches that overlap, and durations of steps that were slower than those now, make more than there is.
+    # Launches that overlap, and durations of steps that were slower than those now, add up to more than there
+    # is.
     scale = min(measured.overlap, (1 - _witnessed(host, measured, busy)) / busy) if busy else 1.0
     left = max(0.0, 1 - busy * scale)
     gap = min(left, max(measured.idle or 0.0 if is_whole else 0.0, not_launching(host) or 0.0))

@@ -1,4 +1,4 @@
-"""What a process has spent its time on, over time: each message adds a point to those of before."""
+"""What a process has spent its time on, over time: each message adds a point to the earlier ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # The kind of time that moves the training forward, and that in which a process waits for its input.
 PRODUCTIVE, INPUT = "stepping", "input"
-# A share of the time is that of about so long.
+# About the time over which a share of the time is taken.
 A_WHILE_MS = 45_000
 
 

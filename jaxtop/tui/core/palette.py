@@ -72,7 +72,7 @@ class Palette:
 
     @property
     def grounds(self) -> tuple[str, ...]:
-        """The colours on which text stands, but for the row under the cursor."""
+        """The colours on which text stands, except in the row under the cursor."""
         return self.background, self.theme.surface or self.background, self.panel
 
     @property

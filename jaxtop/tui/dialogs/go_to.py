@@ -1,3 +1,5 @@
+"""The dialog that asks for a time to go to."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar

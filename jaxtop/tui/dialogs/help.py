@@ -38,9 +38,9 @@ _GROUPS = {
 }
 _GROUP_OF = {action: group for group, actions in _GROUPS.items() for action in actions.split()}
 EVERYWHERE = "Everywhere"
-# The most columns of text, the least width of one, and that of all.
+# The most columns of text, the least width of one, and the most of all.
 MOST_COLUMNS, LEAST_COLUMN, WIDEST, APART = 3, 36, 140, 3
-# Of the frame, the padding and the scroll bar; and the lines of the frame, the search and the blank below it.
+# The columns of the frame, the padding and the scroll bar; the lines of the frame, the search and a blank.
 FRAME_WIDTH, FRAME_HEIGHT = 5, 4
 
 

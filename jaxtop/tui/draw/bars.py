@@ -170,7 +170,7 @@ def pair(ink: Ink, fore: str, back: str | None = None) -> Style:
 
 
 def owners(sizes: Sequence[float], end: float, units: int) -> list[int | None]:
-    """Return which part each of so many units belongs to; None for those behind the last part."""
+    """Return which part each unit belongs to; None for the units behind the last part."""
     found: list[int | None] = []
     for i, length in enumerate(lengths(sizes, end, units)):
         found += [i] * length

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Cells = list[tuple[str, Style]]
 
-# The kinds of events that say that a trouble is over.
+# The kinds of events that say that a problem has ended.
 _ENDS = frozenset({"back", "goes on"})
 
 

@@ -115,7 +115,7 @@ def cut(line: Text, width: int, *, pad: bool = False) -> None:
 
 
 def wrapped(words: str, width: int, most: int) -> list[str]:
-    """Return the words in at most so many lines of this width; an ellipsis where words are left out."""
+    """Return the words in at most `most` lines of this width; an ellipsis where words are left out."""
     lines = [""]
     for word in words.split():
         fits = len(lines[-1]) + len(word) + bool(lines[-1]) <= width

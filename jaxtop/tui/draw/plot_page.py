@@ -33,8 +33,8 @@ _NAME, _FIGURE = 16, 10
 _ENTRY = 4 + _NAME + 4 * (_FIGURE + 1)
 # The plot keeps this many rows; the table below it gets what is left.
 FEWEST_ROWS = 8
-# With fewer columns or rows than these, only the chosen line is drawn, without the table; with so few rows
-# without the switches, too.
+# With fewer columns or rows than these, only the chosen line is drawn, without the table; with fewer rows,
+# the switches are left out, too.
 SMALL = (56, 10)
 
 

@@ -82,7 +82,7 @@ def read(devices: Sequence[DeviceView], metric: DeviceMetric) -> MetricReading:
     """Read the metric of each device, and find the common scale."""
     live = State.LIVE
     figure = metric.read
-    # The cell of an exited device shows its state only, also where the metric is a slice or a group.
+    # The cell of an exited device shows its state only, even where the metric is a slice or a group.
     values = tuple(
         [
             figure(device) if device.state is live or not device.state.has_exited else None

@@ -24,7 +24,7 @@ Row = TypeVar("Row")
 
 # What a cell shows where there is nothing; what is unknown is n/a.
 NONE = "–"
-# While rows are the same, so many seconds pass between two changes of their order.
+# The least seconds between two changes of the order while the rows are the same.
 HELD_SECONDS = 2.0
 # The most cached answers for one column and one word of a filter.
 MOST_CACHED = 10_000

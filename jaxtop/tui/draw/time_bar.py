@@ -27,7 +27,7 @@ PLAY, PAUSE, LOOP = "▶", "‖", "↻"
 CURSOR_ABOVE, CURSOR_BELOW, MARK = "┃", "▲", "v"
 UNKNOWN = "─"
 # The marks of events on the track by rank, 0 where there is none. The cursor there is a triangle, too, so
-# these are no severity signs.
+# these are not severity signs.
 _MARKS = ("", "·", "!", "×")
 # The least width of the track of a live view.
 LEAST_TRACK = 8

@@ -1,3 +1,5 @@
+"""The base class of all screens: it draws a moment and holds the selection."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from jaxtop.tui.core.palette import Palette
 
-# The table keeps at least so many rows and this share of the lines; the pane has what it does not need.
+# The table keeps at least this many rows and this share of the lines; the pane gets what it does not need.
 LEAST_ROWS, ROWS = 6, 0.3
 # The lines around: the summary, the header and the line above the pane. A lower pane than this is hidden.
 AROUND, LEAST_PANE = 3, 6
@@ -129,7 +129,7 @@ def empty(moment: Moment) -> str:
 
 
 def untimed(moment: Moment, ago: float | None = None) -> str:
-    """Return why there are no times, or none newer than of `ago` seconds ago."""
+    """Return why there are no times, or none since those of `ago` seconds ago."""
     none = "no times" if ago is None else f"the times are of {units.age(ago)} ago, no newer ones"
     note = next((view.host.window.note for view in moment.host_views if view.host.window.note), "")
     reasons = moment.not_on("collectives")

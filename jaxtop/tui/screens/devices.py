@@ -188,7 +188,7 @@ def columns_for(
 ) -> tuple[Column[FigureRow], ...]:
     """Return the columns, with one for each axis of the mesh and one for each reported figure.
 
-    The history column shows the followed figure if there is one, else utilization, else memory.
+    The history column shows the followed figure if there is one, else utilisation, else memory.
     """
     usual = FIGURES["utilization"] if "utilization" in reported else MEMORY
     axes = [_axis(name, size) for name, size in scene.axes.sizes.items()]

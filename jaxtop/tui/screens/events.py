@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def _none(moment: Moment) -> str:
     """Return since when there are no events. Those from before a live view began are not listed.
 
-    Agents keep their last compilations, so the Overview and Programs list also those of before.
+    Agents keep their last compilations, so the Overview and Programs also list earlier ones.
     """
     if moment.since is None:
         return "no events yet: starts, ends and problems appear here"

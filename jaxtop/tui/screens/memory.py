@@ -66,7 +66,7 @@ _TITLES = {
 SHORTEST_BAR = 24
 # With fewer lines than this the part below is hidden, because the table needs them all.
 ROOM_BELOW = 17
-# The most and the least lines of that part. The table keeps so many rows at least, and this share of lines.
+# The most and the least lines of that part. The table keeps at least this many rows and this share of lines.
 MOST_BELOW, LEAST_BELOW, LEAST_ROWS, ROWS = 8, 3, 6, 0.3
 
 

@@ -45,7 +45,7 @@ LINES, PADDING = 2, 2
 STILL_LARGE, LARGE = 0.55, 8
 # The lines of fewer bars, of columns, and of the sentence alone.
 BRIEFER = (9, 7, 6, 1)
-# Of so many devices the screen asks which metrics they report.
+# The most devices that the screen asks which metrics they report.
 ASKED = 8
 # The figures that a large cell also shows.
 _FACTS = tuple(each for each in DEVICE_FIGURES if each.rank <= 1)

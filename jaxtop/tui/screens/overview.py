@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 # From this size on the findings have a frame. They take at most this share of the height.
 FRAMED, MOST_OF_HEIGHT = (60, 24), 0.4
-# The most lines of the selected finding, and the heights from which on there are as many.
+# From each of these heights on, the most lines of the selected finding.
 LINES = ((40, 6), (20, 5), (12, 4), (0, 2))
 
 

@@ -209,7 +209,7 @@ def needs_lines(row: ProgramRow, width: int, ink: Ink) -> list[Text]:
 
 
 def about(row: ProgramRow, ink: Ink, width: int = 100) -> Text:
-    """Return the details of a program: what features say of it, its processes, and notes on its figures."""
+    """Return the details of a program: what features say about it, its processes, notes on its figures."""
     view, program, palette = row.view, row.view.program, ink.palette
     lines = [Text(text.printable(f"{program.name}  fingerprint {row.fingerprint or units.NA}"), "bold")]
     if view.differs:

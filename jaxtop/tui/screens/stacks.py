@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from jaxtop.model import Finding
     from jaxtop.tui.core.palette import Palette
 
-# Stacks are sampled on request, and say nothing of what the process does minutes later.
+# Stacks are sampled on request, and say nothing about what the process does minutes later.
 CURRENT_S = 60.0
 # The lines above the rows, the rows that the table keeps, and the least lines of the tree below.
 MOST_ABOVE, LEAST_ROWS, LEAST_FLAME = 7, 6, 5
 ASK = "no stacks yet: press p to ask all processes"
-# Of a recording nobody can be asked.
+# In a recording, no process can be asked.
 NONE_RECORDED = "no stacks until here: processes send them during a stall, and when a viewer asks"
 
 STALLED = "stalled"
@@ -217,7 +217,7 @@ class StacksScreen(TablePane[StackTable]):
         return palette.warning if self._does(node) == ELSEWHERE and not self._is_past(node) else palette.muted
 
     def _tone(self, node: StackNode, palette: Palette) -> str | None:
-        """Dim stacks of before, and lines of libraries; mark who runs while others wait."""
+        """Dim old stacks and lines of libraries; mark what runs while others wait."""
         if node.depth == 0 and self._stands_out(node):
             return palette.warning
         is_library = node.frame is not None and "/" in node.frame.file

@@ -1,3 +1,5 @@
+"""The pane with the details of one array, or of a branch of arrays."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

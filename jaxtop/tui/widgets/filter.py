@@ -1,3 +1,5 @@
+"""The filter of a table: the line in which the user types it, and the table above."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Generic

@@ -1,3 +1,5 @@
+"""A table of a tree whose branches fold and open."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar

@@ -30,7 +30,7 @@ TABS_FROM = 30
 # A lost user needs these keys: they are always there.
 PALETTE = "command_palette"
 GENERAL = (PALETTE, "help", "quit")
-# The most keys of the open screen; beside the screens, one for each so many columns above the least width.
+# The most keys of the open screen, the least width, and the columns above it that make room for one more key.
 MOST_KEYS, LEAST_WIDTH, COLUMNS_A_KEY = 4, 50, 20
 
 
@@ -125,7 +125,7 @@ def footer(keys: Items, general: Items, width: int, palette: Palette) -> Text:
 def one_line(screens: Items, keys: Items, general: Items, width: int, palette: Palette) -> Text:
     """Return the screens and the keys in one line. The key that goes back in time stays.
 
-    There is none for the palette: a click on the header opens it, too.
+    The palette has no key there: a click on the header opens it, too.
     """
     count = min(MOST_KEYS, max(0, (width - LEAST_WIDTH) // COLUMNS_A_KEY))
     kept = tuple(item for i, item in enumerate(keys) if i < count or item.action == BACK)

@@ -1,3 +1,5 @@
+"""The widget of the plot: its keys, and where the mouse points."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass

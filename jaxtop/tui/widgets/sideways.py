@@ -18,7 +18,7 @@ class Sideways(Generic[Row]):
         self._columns = columns
         self._pinned = pinned
         self._skipped = 0
-        # The key of a column that stays in view, also where columns appear before it, until the user scrolls.
+        # The key of a column that stays in view, even where columns appear before it, until the user scrolls.
         self._sought = ""
         self.layout: VisibleColumns[Row] = VisibleColumns(0)
 

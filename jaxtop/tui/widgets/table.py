@@ -1,3 +1,5 @@
+"""The table that all screens use: a cursor, an order and a filter over rows with keys."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass

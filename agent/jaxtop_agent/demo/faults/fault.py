@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 class Fault:
     """A fault in one process of a run. The loop calls each method at its place; here they do nothing.
 
-    Every process makes one and calls it, also where only the last process is at fault: all must launch the
+    Every process makes one and calls it, even where only the last process is at fault: all must launch the
     same programs in the same order.
     """
 
@@ -22,7 +22,7 @@ class Fault:
     # The rules that may report it, and what their subjects contain, by field.
     rules: ClassVar[tuple[str, ...]] = ()
     subject: ClassVar[Mapping[str, str]] = {}
-    # The faults that it consists of, each of which is to be found; none if it is a single one.
+    # The faults that it consists of, each of which must be found; none if it is a single fault.
     parts: ClassVar[Sequence[type[Fault]]] = ()
     # Whether it can be seen which of two processes is at fault.
     is_of_one_process: ClassVar[bool] = True

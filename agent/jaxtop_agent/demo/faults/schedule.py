@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class FaultTurn(NamedTuple):
-    """A fault, and the seconds before it begins; `Fault` itself is none, so the run is healthy."""
+    """A fault, and the seconds before it begins; `Fault` itself stands for no fault: the run is healthy."""
 
     after: float
     fault: type[Fault]
@@ -25,7 +25,7 @@ class FaultTurn(NamedTuple):
 class SlowerProcess(SlowProcess):
     name = "slow_host"
     text = "the last host sleeps for 800 ms before each launch"
-    SLEEPS = 0.8  # also beside other work it is far longer than a step
+    SLEEPS = 0.8  # far longer than a step, even while the machine does other work
 
 
 class FewShapes(ChangingShapes):
@@ -37,7 +37,7 @@ class FewShapes(ChangingShapes):
 class SteadyLeak(ArrayLeak):
     name = "steady_leak"
     text = "the last host keeps two more arrays of 256 KiB each second in a list"
-    PER_SECOND = 2  # also beside other work it nears the simulated limit within a minute
+    PER_SECOND = 2  # nears the simulated limit within a minute, even while the machine does other work
 
     def begin(self, state: Any) -> Any:
         self.began = time.monotonic()

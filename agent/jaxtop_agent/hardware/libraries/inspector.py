@@ -166,7 +166,7 @@ class Inspector:
             os.close(file)
         end = raw.rfind(b"\n") + 1
         if not end and len(raw) > LONGEST_LINE:
-            end = len(raw)  # no line is so long: go on behind it
+            end = len(raw)  # no line is that long: go on behind it
         self._offset += skipped + end
         lines = raw[:end].split(b"\n")
         return lines[1:] if skipped else lines, skipped

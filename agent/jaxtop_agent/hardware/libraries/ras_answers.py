@@ -1,7 +1,7 @@
 """What an answer of NCCL's RAS service says: the communicators whose ranks differ.
 
-JSON has every rank. Text lists ranks only of groups that are less than half of a communicator, and no more is
-used of JSON.
+JSON has every rank. Text lists ranks only of groups that are less than half of a communicator; from JSON, we
+use no more than that.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _read_json(raw: bytes, at_ms: int) -> ReadAnswer:
 
 def _differing(communicator: _Communicator) -> Iterator[NcclCommunicator]:
     """Yield an entry for silent ranks, and one for each operation that ranks launched unequally often."""
-    # Ranks that answer, but have left the communicator or not joined it yet, are no outliers.
+    # Ranks that answer, but have left the communicator or not joined it yet, are not outliers.
     silent = [
         each for each in communicator.missing_ranks if each.status.unresponsive or each.status.considered_dead
     ]

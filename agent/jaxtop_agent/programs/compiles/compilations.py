@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from jaxtop_agent.programs.compiles.recompilations import Noted
 
 # This many compilations within a minute, spread over at least this time, are a storm: the program compiles
-# instead of computing. A function that initializes layers may be compiled once for each layer of a model, so
+# instead of computing. A function that initialises layers may be compiled once for each layer of a model, so
 # its compilations must be spread over a longer time.
 STORM_COMPILES, STORM_MS, STORM_LASTS_MS, INITIALIZING_LASTS_MS = 5, 60_000, 8_000, 40_000
 # A storm ends after this time without a compilation.
@@ -97,7 +97,7 @@ class Compiled:
     def is_eager_storm(self, now_ms: int, since_ms: int) -> bool:
         """Whether a line calls one of JAX's own functions so that it is compiled anew, after that time.
 
-        Before the first step each new shape is compiled once, and that is no storm.
+        Before the first step each new shape is compiled once, and that is not a storm.
         """
         lately = _lately(self.eager, now_ms, at_one_place=True)
         return _is_storm([each for each in lately if each.at_ms > since_ms], now_ms, INITIALIZING_LASTS_MS)

@@ -236,8 +236,8 @@ def nearest(
 ) -> Changes | None:
     """Return the fewest differences from a cached signature; None if there is none.
 
-    Signatures of the same function come first: JAX finds programs of no other function. Of several with as
-    few differences, the most alike comes first (the same shapes in another sharding), then the latest.
+    Signatures of the same function come first: JAX finds programs of no other function. Among those with
+    as few differences, the most alike comes first (the same shapes in another sharding), then the latest.
     """
     least: tuple[_Distance, Signature] | None = None
     for old in reversed(cached):

@@ -119,7 +119,7 @@ def _leaf(name: str, value: Any, kind: type) -> Static:
 
 
 def _is_hidden(name: str, kind: type) -> bool:
-    """Return whether a value may be a secret by its name; whether it is there is none."""
+    """Return whether a value may be a secret by its name; true and false tell nothing."""
     if kind is str or kind is bytes:
         return is_hidden_text(name)
     return (kind in _PLAIN or kind in _scalars()) and kind not in _OPEN and is_hidden_number(name)

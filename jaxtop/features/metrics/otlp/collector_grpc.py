@@ -77,7 +77,7 @@ def _variable(name: str) -> str:
 
 
 def _credentials() -> grpc.ChannelCredentials:
-    """Return what proves who is who; without a file, the authorities that gRPC trusts."""
+    """Return the credentials of both sides; without a file, the authorities that gRPC trusts."""
     files = (_variable(name) for name in ("CERTIFICATE", "CLIENT_KEY", "CLIENT_CERTIFICATE"))
     try:
         read = (Path(each).read_bytes() if each else None for each in files)

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 
 # Collectors refuse requests of more than a few megabytes; a point has about 200 bytes.
 MOST_POINTS = 5_000
-# Units as UCUM spells them. What translates metrics to Prometheus makes of name and unit the names that
-# `/metrics` has.
+# Units as UCUM spells them. From name and unit, translators to Prometheus make the names that `/metrics` has.
 UNITS = {
     "bytes": "By", "seconds": "s", "ratio": "1", "watts": "W", "joules": "J", "celsius": "Cel", "hertz": "Hz",
     "bytes_per_second": "By/s", "flops": "{flop}", "flops_per_second": "{flop}/s",

@@ -23,7 +23,7 @@ SCOPE = InstrumentationScope("jaxtop", __version__)
 
 
 class _Place(NamedTuple):
-    """What labels say of the process that a sample belongs to; of a run as a whole only the run."""
+    """What labels say about the process that a sample belongs to; of a run as a whole only the run."""
 
     run: object
     process_index: object = None

@@ -6,7 +6,7 @@ What is where:
 - today.py: the run as it is: all that a plan depends on; today_arrays.py, today_step.py,
   times/today_time.py: its arrays, the program of its step, and the time of one
 - candidates.py, sharding.py, alike.py: the meshes to compare; where each array lies on one of them;
-  arrays that are alike as one
+  like arrays merged into one
 - memory.py, temporaries.py, buffers.py: the memory of a device; bounds of what the compiler adds,
   narrowed by the buffers at the peak
 - roles.py: what arrays are for

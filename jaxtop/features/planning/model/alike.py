@@ -1,7 +1,7 @@
-"""The arrays of a run with those that are alike as one: layers repeat, so large models have few kinds.
+"""The arrays of a run, with like arrays merged into one: layers repeat, so large models have few kinds.
 
-A kind stands for all of its arrays: its `count` is that of all, so sums over kinds are those over arrays.
-The step's program takes, or returns, all arrays of a kind or none.
+A kind stands for all of its arrays: its `count` counts all of them, so sums over kinds equal sums over
+arrays. The step's program takes, or returns, all arrays of a kind or none.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class RunArrays:
         self._ruled: dict[tuple[ShardingRule, ...], _Ruled] = {}
 
     def kinds(self, axes: Axes, rules: tuple[ShardingRule, ...]) -> Today:
-        """Return the run with kinds as its arrays, of each of which these rules mean all arrays or none.
+        """Return the run with kinds as its arrays, where these rules mean all arrays of a kind or none.
 
         Raises:
             CannotPlan: A rule matches no array, or names an axis that the mesh lacks.
@@ -87,7 +87,7 @@ class RunArrays:
 
 
 class _Ruled(NamedTuple):
-    """Kinds of which each is meant by some rules as a whole."""
+    """Kinds such that a rule is about all arrays of a kind or about none."""
 
     today: Today
     uses: Uses

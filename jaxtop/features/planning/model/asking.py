@@ -25,7 +25,7 @@ def parse_mesh(text: str) -> Axes:
     """Return the axes of a mesh such as `data=8,model=4`.
 
     Raises:
-        CannotPlan: The text is no mesh.
+        CannotPlan: The text is not a mesh.
     """
     try:
         return meshes.parse(text)
@@ -37,7 +37,7 @@ def parse_rule(text: str) -> ShardingRule:
     """Return a sharding such as `state.opt_state:data`, `params:None,model` or `params:replicated`.
 
     Raises:
-        CannotPlan: The text is no sharding, or divides two dimensions by one axis.
+        CannotPlan: The text is not a sharding, or divides two dimensions by one axis.
     """
     *before, spec = split(text, ":")
     pattern = ":".join(before).strip()
@@ -72,7 +72,7 @@ def parse_bytes(text: str) -> int:
     """Return a number of bytes: 80G and 80GiB are 80·1024³, 80GB is 80·1000³.
 
     Raises:
-        CannotPlan: The text is no size of memory.
+        CannotPlan: The text is not a size of memory.
     """
     found = _SIZE.fullmatch(text.strip())
     amount = 0
@@ -88,7 +88,7 @@ def parse_count(text: str) -> int:
     """Return a number of devices.
 
     Raises:
-        CannotPlan: The text is no number, or there cannot be so many.
+        CannotPlan: The text is not a number, or there cannot be that many devices.
     """
     count = int(text) if re.fullmatch(r"\s*\d{1,9}\s*", text) else 0
     if not 1 <= count <= MOST_DEVICES:

@@ -55,7 +55,7 @@ class _GatheredArrays:
         return without(self.largest.parts or (), self.axes)
 
     def adds_bytes(self, mesh: Axes) -> int:
-        """Return the bytes on each device that whole copies take beside the pieces."""
+        """Return the bytes on each device that whole copies take in addition to the pieces."""
         copies = prod(size for axis, size in mesh if axis in self.axes)
         return sum(tensor.bytes_per_device * tensor.count for tensor in self.tensors) * (copies - 1)
 

@@ -71,7 +71,7 @@ def memory_of(
     """Return the bytes on the fullest device while the step runs.
 
     They are the arguments, results and temporaries of its program, less the results that reuse arguments, and
-    the named arrays that are no arguments. Where arrays have hidden axes, the interval reaches from all of
+    the named arrays that are not arguments. Where arrays have hidden axes, the interval reaches from all of
     them divided to none.
     """
     arguments = uses.arguments
@@ -141,7 +141,7 @@ def _predicted(today: Today, axes: Axes, placed: Sequence[PlacedArray], uses: Us
 def _rescaled(
     figure: str, today: Today, axes: Axes, placed: Sequence[PlacedArray], explained: Explained
 ) -> _Part:
-    """Return bytes of today of which most are those of arrays, on a candidate."""
+    """Return bytes of today that mostly belong to arrays, on a candidate."""
     held = sum(placed[i].bytes_per_device * placed[i].tensor.count for i in explained.members)
     is_scaled = explained.rest > TABLE_BYTES * (1 + sum(placed[i].tensor.count for i in explained.members))
     low, high = scaled(today, axes, placed, explained.rest) if is_scaled else (explained.rest, explained.rest)
@@ -228,8 +228,8 @@ def _explained(today: Today, size: int) -> Explained:
 def _closest(units: tuple[tuple[int, bool], ...], size: int) -> frozenset[int]:
     """Return the numbers that add up to the closest to this size.
 
-    Of equal sums, the one with most of the marked numbers is taken, as a program takes arrays of known roles
-    rather than copies of them.
+    Among equal sums, the one with most of the marked numbers is taken, as a program takes arrays of known
+    roles rather than copies of them.
     """
     order = sorted(range(len(units)), key=lambda number: -units[number][0])
     tried, small = order[:MOST_VARIABLES], order[MOST_VARIABLES:]

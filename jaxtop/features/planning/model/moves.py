@@ -27,7 +27,7 @@ Predict = Callable[[Axes, tuple[ShardingRule, ...]], Candidate]
 
 # A move saves at least this share of the memory or of the step, and costs at most this share of the step.
 LEAST_SHARE, MOST_COST = 0.05, 0.25
-# Less memory than this, or than this share of a known limit, is no use to anybody.
+# Less memory than this, or than this share of a known limit, is of no use.
 LEAST_BYTES, LEAST_OF_LIMIT = 1 << 20, 0.01
 # Smaller differences of the step are those of rounding.
 _NO_CHANGE = 0.005
@@ -161,7 +161,7 @@ def _memory(now: Candidate, then: Candidate) -> str:
 def _changed(
     before: Sequence[PlacedArray], after: Sequence[PlacedArray]
 ) -> list[tuple[PlacedArray, PlacedArray]]:
-    """Return the arrays that lie differently, before and after, those that save most first."""
+    """Return the arrays whose sharding changes, before and after, those that save most first."""
     pairs = [
         (one, other)
         for one, other in zip(before, after, strict=True)
@@ -211,7 +211,7 @@ def _crosses_hosts(today: Today, axes: Axes, axis: str) -> bool:
 
 
 def _donated(today: Today) -> Iterator[Move]:
-    """Yield the donation of state that the step's program returns beside the old one."""
+    """Yield the donation of state that the step's program returns while the old one is still held."""
     program = today.program
     if program is None or program.alias_bytes is None or not program.output_bytes:
         return

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from jaxtop import wire
     from jaxtop.base.meshes import Axes
 
-# For each dimension of an array, the axes that divide it, the slowest first; trailing empty ones may lack.
+# For each dimension of an array, the axes that divide it, the slowest first. Empty ones at the end may be
+# missing.
 Parts = tuple[tuple[str, ...], ...]
 
 
@@ -29,7 +30,7 @@ class CannotPlan(ValueError):
 
 
 class NeverPlannable(CannotPlan):
-    """As above, and waiting does not change it."""
+    """What is asked cannot be planned, and waiting does not change that."""
 
 
 class Interval(NamedTuple):
@@ -94,7 +95,7 @@ class Tensor:
     # The devices that hold it; for arrays on the mesh, all of its devices.
     device_ids: tuple[int, ...] = ()
     groups: int = 1
-    # Whether it is in the memory of the hosts, and takes none of the devices.
+    # Whether it is in the memory of the hosts, and takes no memory of devices.
     is_on_host: bool = False
     # Axes of size 1 today that may divide it, too: JAX drops them from the shardings of a program's results.
     hidden: tuple[str, ...] = ()

@@ -63,7 +63,7 @@ def without(parts: Parts, axes: Iterable[str]) -> Parts:
 
 
 def batch_axes(today: Today, placed: Sequence[PlacedArray]) -> frozenset[str]:
-    """Return the axes that divide the batch, today or on a candidate; by their names if need be."""
+    """Return the axes that divide the batch, today or on a candidate; by their names if needed."""
     divided = [each.parts for each in today.tensors if each.role == BATCH]
     divided += [each.parts for each in placed if each.tensor.role == BATCH]
     found = frozenset(axis for parts in divided for axis in axes_in(parts))

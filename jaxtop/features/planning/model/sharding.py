@@ -158,7 +158,7 @@ def _ruled(
 def divided_by(shape: tuple[int, ...], parts: Parts, axis: str, sizes: Mapping[str, int]) -> Parts | None:
     """Return the sharding with its largest dimension divided by one more axis; None if none can be.
 
-    Of equal dimensions the first that is not divided yet is taken. An array that the axis divides already
+    Among equal dimensions, the first that is not divided yet is taken. An array that the axis divides already
     stays as it is.
     """
     if any(axis in axes for axes in parts):

@@ -29,8 +29,8 @@ def tensors_on(
     """Return the arrays of a run, with axes of size 1 that they had before the first step.
 
     JAX leaves such axes out of the shardings that the compiler chooses for results, and where it has a choice
-    the compiler may divide an array by such an axis that the script does not. So they are hidden, but for
-    arrays that a line made of which other arrays of the same variable name some.
+    the compiler may divide an array by such an axis that the script does not. So these axes are hidden. They
+    are not where any array of the same variable and line names one.
     """
     found = [_tensor(view, mesh, is_cpu=is_cpu) for view in views]
     unused = tuple(axis for axis, size in mesh.axes if size == 1)
@@ -101,7 +101,7 @@ def _tensor(view: ArrayView, mesh: MeshView, *, is_cpu: bool) -> Tensor:
 
 
 def _parts_on(mesh: MeshView, view: ArrayView) -> Parts | None:
-    """Return the sharding of an array in axes of this mesh, also if it names others; None if it has none."""
+    """Return the sharding of an array in axes of this mesh, even if it names others; None if it has none."""
     if view.mesh == mesh:
         return view.parts
     if frozenset(view.device_ids) != mesh.positions.keys():

@@ -65,7 +65,7 @@ def has_inventory(members: Iterable[Host], program: wire.Program | None) -> bool
 def _names_of_step(host: Host) -> set[str]:
     """Return the names of the programs of a step; else of those launched lately, or of all that were.
 
-    A program that was launched once, such as one that makes the parameters, is no step's.
+    A program that was launched once, such as one that makes the parameters, is not a step's.
     """
     rhythm = host.pulse.rhythm
     if rhythm is not None and rhythm.functions:

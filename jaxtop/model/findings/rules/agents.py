@@ -35,7 +35,7 @@ _USEFUL = {
     "stalls": "hangs",
     "run file": "the process in `jaxtop ls`",
 }
-# Reasons that are no trouble: the machine has no such thing, or a person chose it.
+# Reasons that are not trouble: the machine has no such thing, or a person chose it.
 _INTENDED = ("host's own CPUs", "switched off", "JAXTOP_", "a person may be typing")
 # Reasons that are limits of what can be seen: a note, whatever is missing.
 _LIMITS = ("JAX checks each launch itself", "not visible", "not all launches are counted")

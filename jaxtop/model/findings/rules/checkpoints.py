@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jaxtop.wire import Save
 
 SOURCE = "the ledgers of the processes: Orbax's reports, and functions on the stack"
-# So many checkpoints show how often they usually come.
+# The fewest checkpoints that show how often they usually come.
 FEWEST = 3
 LATE = Number("times", 3.0, "reported from this many times the usual distance on")
 # And from this many seconds beyond the usual on: runs that save every few seconds waver.

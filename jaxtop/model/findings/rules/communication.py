@@ -52,7 +52,7 @@ def _with_least_rate(facts: RunFacts, view: CollectiveView) -> CollectiveView:
 def _small_us_per_second(view: CollectiveView) -> float:
     """Return the time of a small collective in each second, on the mean of its devices.
 
-    To wait for the others is what it costs, unless a straggler makes them wait.
+    Its cost is the wait for the others, unless a straggler makes them wait.
     """
     waits = 0.0 if view.straggler is not None or not view.waits_us else fmean(view.waits_us.values())
     return _us_per_second(view) + waits * (view.per_second or 0.0)
@@ -61,8 +61,8 @@ def _small_us_per_second(view: CollectiveView) -> float:
 def _of_medians(facts: RunFacts, program: list[CollectiveView]) -> float:
     """Return how many times as long as their medians the collectives of a program take in its launches.
 
-    Of many collectives a few take far longer than usual, and no median has them. It is 1 where not all are
-    measured, or a straggler is waited for.
+    Where there are many collectives, a few take far longer than usual, and no median shows these. It is 1
+    where not all are measured, or a straggler is waited for.
     """
     one = program[0]
     all_times = [
@@ -94,7 +94,7 @@ def _communication_bound(facts: RunFacts) -> Iterator[Finding]:
     timed = [view for view in facts.reporting if _is_timed(facts, view)]
     if not timed:
         raise Unmeasured("no window of the profiler contains a launch of the step")
-    # Slower steps may communicate for longer: launches of before say nothing of that.
+    # Slower steps may communicate for longer: earlier launches say nothing about that.
     if facts.run_parts is None or not any(has_current_windows(each.current) for each in timed):
         raise Unmeasured("no window was taken since the time of a step changed")
     mean = facts.run_parts.parts

@@ -171,7 +171,7 @@ def _clock_offset(facts: RunFacts) -> Iterator[Finding]:
     ]
     if not measured:
         raise Unmeasured(f"the clocks of the {several(_present(facts))} were not compared yet")
-    # Of two clocks nobody knows which is wrong; of several, the one that differs from most.
+    # With two clocks, it is unknown which is wrong; with several, it is the one that differs from most.
     usual = median_low([seconds for seconds, _ in measured]) if len(measured) > 2 else 0.0
     most = facts.number(CLOCK_SECONDS)
     off = [(usual - seconds, host) for seconds, host in measured if abs(usual - seconds) >= most]

@@ -50,7 +50,7 @@ def _crashed(facts: RunFacts) -> Iterator[Finding]:
     alike = [host for host in crashes if _kind(host) == _kind(first)]
     others = [host for host in crashes if host not in alike]
     stall, agents = stall_of(facts), {host.agent for host in crashes}
-    # A stall that began because a process had ended names nobody. One that began before is no consequence.
+    # A stall that began because a process had ended names none. One that began before is not a consequence.
     is_cause = stall is None or (set(stall.odd) <= agents and not was_still(first))
     yield Finding(
         Severity.CRITICAL,

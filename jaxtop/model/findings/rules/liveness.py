@@ -136,7 +136,7 @@ def _stalled(facts: RunFacts) -> Iterator[Finding]:
     host = hosts.get(stall.about)
     causes = [hosts[agent] for agent in stall.odd or stall.waiting if agent in hosts]
     works = stall.is_moving or any(each.pulse.compiling for each in causes)
-    # Where nobody is named, a process that uses the CPU may compute without launches.
+    # Where no process is named, one that uses the CPU may compute without launches.
     works = works or (not stall.odd and any(map(uses_cpu, causes)))
     lasts = facts.at - stall.began >= facts.number(LASTS) and not works
     yield Finding(

@@ -130,9 +130,9 @@ def _machine(host: Host) -> tuple[str, ...]:
 
 
 def _of_others(hosts: Sequence[Host]) -> float | None:
-    """Return the share of a machine's cores that others than these processes use; None if it is no matter.
+    """Return the share of a machine's cores that others than these processes use; None if it does not matter.
 
-    It is none unless all cores are busy, and others use many of them.
+    It matters only if all cores are busy, and others use many of them.
     """
     samples = [host.pulse.host for host in hosts]
     machine = [each.machine_cpu_permille for each in samples if each.machine_cpu_permille is not None]
@@ -147,8 +147,8 @@ def _of_others(hosts: Sequence[Host]) -> float | None:
 def _lost_cpu(facts: RunFacts, hosts: Sequence[Host]) -> float | None:
     """Return by which share these processes use less CPU than at their best of the last two minutes.
 
-    Only the time since they make steps counts: to compile takes more. None if that is little: then they never
-    had more, or they need no more.
+    Only the time since they began to make steps counts: compiling takes more. None if the share is small:
+    then they never had more, or they need no more.
     """
     now = best = 0.0
     for host in hosts[:MOST_READ]:
@@ -178,7 +178,7 @@ def _disk_waits(facts: RunFacts) -> Iterator[Finding]:
     figure = FIGURES["io_pressure"]
     if found := _reaching(facts, figure, DISK_WAITS):
         # Reads ahead and asynchronous checkpoints may wait for disks without holding up a step.
-        # What another process of the machine waits for holds up none.
+        # Waits of other processes of the machine hold up none.
         gaps = [gap for gap in facts.gaps if gap.share >= IDLE_SHARE and _uses_disks(gap.host.pulse.host)]
         text = "something on {who} waits for disks for {share} of the time"
         yield _finding(facts, figure, found, Severity.WARNING if gaps else Severity.INFO, text)

@@ -59,7 +59,7 @@ def _pauses(facts: RunFacts) -> Iterator[Finding]:
             f"{place_of(line)}{of_queue(worst)}"
         )
         finding = finding_of(facts, gaps, worst, line, severity=Severity.WARNING, text=text)
-        yield as_note(facts, finding)  # who works for the main run may wait for room in its queue
+        yield as_note(facts, finding)  # a process that works for the main run may wait for room in its queue
 
 
 def _how_often(gap: Gap) -> str:

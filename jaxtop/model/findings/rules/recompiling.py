@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 FEWEST_SAMPLES = 10
 # The number of new programs of a function, the time within which they came, and the shortest time over which.
 FEWEST_VARIANTS, LATELY_MS, SHORTEST_MS = 4, 120_000, 12_000
-# Once a function that was launched so often had no new program for this time, so few new ones within the
-# longer time are enough.
+# Once a function with this many launches had no new program for this time, fewer new ones are enough: this
+# many within the longer time.
 OFTEN, SETTLED_MS, FEWEST_LATER, LATER_MS = 20, 15_000, 2, 60_000
 # The next step where the cause is known.
 ADVICE = {
@@ -47,7 +47,7 @@ ADVICE = {
     "setting": "Set it once before the first step instead of around single calls.",
 }
 COMPILING = Number("share", 0.2, "fewer compilations are reported from this share of the time on")
-# After so long without a compilation a process is warm; one that takes less time than this delays nobody.
+# A process is warm after this time without a compilation. A shorter compilation than this delays nobody.
 WARM = Number("seconds", 60.0, "reported after this many seconds without a compilation")
 SHORTEST_S, TOGETHER_MS = 0.2, 10_000
 # A single compilation is reported for this long.
@@ -152,7 +152,8 @@ def _many_lately(host: Host, least: float) -> list[str]:
 def _compiled(host: Host) -> Iterator[tuple[tuple[str, str], int, int]]:
     """Yield when the script's functions were compiled and for how long: the latest times, or loaded programs.
 
-    A function without a name is told by its line. Programs that are not loaded any more were compiled, too.
+    A function without a name is identified by its line. Programs that are no longer loaded were compiled,
+    too.
     """
     loaded = defaultdict[tuple[str, str], list[tuple[int, int]]](list)
     latest = defaultdict[tuple[str, str], list[tuple[int, int]]](list)
@@ -223,7 +224,7 @@ def _finding(facts: RunFacts, name: str, hosts: Sequence[Host]) -> Finding:
 
 
 def _part_of(host: Host, name: str) -> float:
-    """Return which part of the time of all latest compilations those of a function took: all, if unknown."""
+    """Return the part of the time of all latest compilations that a function's took; all, if unknown."""
     listed, took = host.programs.compilations, Counter[str]()
     last_ms = max((each.at_ms for each in listed), default=0)
     for each in listed:

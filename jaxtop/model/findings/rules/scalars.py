@@ -65,7 +65,7 @@ def _is_bad_now(view: HostView) -> bool:
 
 
 def _severity(each: ScalarOn) -> Severity:
-    """Return how bad it is. What was never finite is meant so, or of no use."""
+    """Return how bad it is. A scalar that was never finite is meant to be so, or of no use."""
     scalar = each.scalar
     if scalar.finite is None and scalar.nonfinite is None:
         return Severity.INFO
@@ -136,7 +136,7 @@ def _same(those: list[ScalarOn], whole: str, *, is_all: bool) -> Finding:
 
 
 def _names(facts: RunFacts) -> set[str]:
-    """Return the names of all scalars: of what is not notable, pulses have the last values."""
+    """Return the names of all scalars. Of those that are not notable, pulses have the last values."""
     hosts = list(reporting_hosts(facts))
     found = {name for host in hosts if (step := host.pulse.reported) is not None for name in step.metrics}
     has_norms = any(each.scalar.nonfinite is not None for each in scalars_on(hosts))

@@ -209,7 +209,7 @@ RULES = (
         advice="Look whether the launcher started all processes.",
         check=_never_started,
         holds_for=0.0,
-        stays_for=0.0,  # a process that is lost after all must not be called unreached beside it
+        stays_for=0.0,  # a process that is lost after all must not be called unreached as well
         numbers=(JOINS_AFTER, JOINS_LATE, MEETS_WITHIN, IDLE_LAUNCHES),
     ),
     Rule(

@@ -134,7 +134,7 @@ def _as_slow(facts: RunFacts, late: Sequence[Gap]) -> list[Gap]:
 
 
 def _evenly(facts: RunFacts, even: Sequence[Gap], op: str = "") -> Finding:
-    """Return the finding of processes of which each alone would make a step as long, whoever comes last."""
+    """Return the finding about processes each of which alone would make a step as long, whoever is last."""
     worst = max(even, key=lambda each: each.whole)
     line, where = _in_script(worst)
     everyone = len(even) == len(facts.present)

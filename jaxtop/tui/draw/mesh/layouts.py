@@ -50,7 +50,7 @@ class Tile(NamedTuple):
         return (rows + 1) // 2 if self.level >= CellDetail.HALF else rows * self.height
 
     def grown(self, columns: int, rows: int, width: int, height: int) -> Tile:
-        """Return the largest tile of this level of which so many columns and rows fit."""
+        """Return the largest tile of this level that leaves room for these columns and rows."""
         if self.level is CellDetail.QUARTER:
             return self
         wide = max(self.width, (width + self.gap) // columns - self.gap)

@@ -43,7 +43,7 @@ def _getter(devices: tuple[int, ...]) -> Callable[[Sequence[float | None]], Sequ
 
 @dataclass(frozen=True)
 class Spoken:
-    """How axes are called: those that the picture has as its rows and columns are called that."""
+    """How axes are called: those that are the rows and columns of the picture are called so."""
 
     rows: str = ""
     columns: str = ""

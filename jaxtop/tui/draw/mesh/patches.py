@@ -66,7 +66,7 @@ def chip(scene: GridScene, run: CellRun, y: int) -> Iterable[Segment]:
 
 @lru_cache(maxsize=32)
 def _late(ink: Ink) -> Style:
-    """Return the style of what marks a late device: its warning as a ground."""
+    """Return the style of what marks a late device: the warning colour as its background."""
     return ink.style(ink.background, Color.parse(ink.palette.warning), bold=True, reverse=ink.plain)
 
 

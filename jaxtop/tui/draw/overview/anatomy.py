@@ -35,7 +35,7 @@ LONGER = 1.05
 WITH_TIMES = 60
 # Parts below this share are dropped: they would be 0 %.
 LEAST = 0.005
-# The columns have at least and at most so many lines, with the line of time below them.
+# The fewest and the most lines of the columns, with the line of time below them.
 LEAST_LINES, MOST_LINES = 5, 10
 
 

@@ -76,7 +76,7 @@ def _is_cost(evidence: Evidence, cost: FindingCost) -> bool:
 def finding_lines(
     finding: Finding, now: float, ink: Ink, width: int, most: int, *, of: str = ""
 ) -> list[Text]:
-    """Return a finding in at most so many lines: what is wrong, what it costs, why, what to do.
+    """Return a finding in at most `most` lines: what is wrong, what it costs, why, what to do.
 
     `of` is the name of its run among several of a family.
     """
@@ -212,7 +212,7 @@ def bound_lines(moment: Moment, ink: Ink, width: int) -> list[Text]:
 
 
 def _peak(moment: Moment) -> str:
-    """Return the utilization of the devices' peak, if it is known."""
+    """Return the utilisation of the devices' peak, if it is known."""
     found = [step for view in moment.stepping if (step := step_of(view.current)) is not None]
     known = [each.utilization for each in found if each.utilization is not None]
     return f", ~{units.share(max(known))} of the devices' peak" if known else ""

@@ -110,7 +110,7 @@ def compiled(moment: Moment) -> list[CompiledFunction]:
 def events(found: Sequence[Happened], more: Sequence[CompiledFunction], ink: Ink) -> OverviewPanel | None:
     """Return the panel of events; `more` are compilations that have no panel of their own.
 
-    Those of before this view began are on Programs, and not on Events.
+    Compilations from before this view began are on Programs, and not on Events.
     """
     if not found and not more:
         return None

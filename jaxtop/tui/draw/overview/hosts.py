@@ -1,4 +1,4 @@
-"""The processes: their own time in the step, its trend, CPU, memory, and what is said of each."""
+"""The processes: their own time in the step, its trend, CPU, memory, and what is said about each."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 # The processes that the panel can list, and the values of their trend.
 MOST_HOSTS, PAST = 40, 24
-# From this share of a step on, a process is said to wait.
+# From this share of a step on, the panel says that a process waits.
 WAITS_FROM = 0.05
 # The width of a trend.
 TREND = 12

@@ -20,7 +20,7 @@ NAME = 10
 
 @dataclass(frozen=True)
 class OverviewPanel:
-    """A panel. `lines` draws it in a width and at most so many lines; `wants` is how many it can use.
+    """A panel. `lines` draws it in a width and a number of lines at most; `wants` is how many it can use.
 
     `brief` is what it says in a terminal without room for panels. With less than `least` lines it is left
     out. One that `grows` takes lines that no other needs.

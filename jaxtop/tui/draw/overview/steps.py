@@ -57,7 +57,7 @@ class Timespan:
         return self.past.at if self.past else self.now
 
     def columns(self, count: int) -> list[StepSample | None]:
-        """Return so many samples, evenly over the span."""
+        """Return `count` samples, evenly spaced over the span."""
         return [] if self.past is None else self.past.columns(self.since, self.until, count)
 
 

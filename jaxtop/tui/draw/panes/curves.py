@@ -25,7 +25,7 @@ MOST_VALUES = 600
 
 @dataclass(frozen=True)
 class Curve:
-    """The recent values of a figure; called for so many of them only if they are drawn."""
+    """The recent values of a figure; `values` is called with how many of them are drawn, if any are."""
 
     name: str
     values: Callable[[int], Sequence[float | None]]
@@ -42,7 +42,7 @@ def curves(shown: Sequence[Curve], ink: Ink, width: int, height: int) -> list[Te
 
 
 def facts_above_curves(facts: Draw, fact_lines: int, shown: Sequence[Curve], ink: Ink) -> Draw:
-    """Return what draws so many lines of facts and curves below them; the facts alone if those do not fit."""
+    """Return what draws the lines of facts and curves below them; the facts alone if no curve fits."""
 
     def draw(width: int, height: int) -> Text:
         drawn = curves(shown, ink, width, height - fact_lines)

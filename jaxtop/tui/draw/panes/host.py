@@ -96,7 +96,7 @@ def _parts(subject: HostSubject, ink: Ink, room: int) -> list[Text]:
 
 
 def served_lines(host: Host, ink: Ink, width: int) -> list[Text]:
-    """Return what an engine says of its requests, if the agent reads that."""
+    """Return what an engine says about its requests, if the agent reads that."""
     served = host.pulse.served
     pieces = (pairs([(text.printable(name), units.loss(value))], ink) for name, value in served.items())
     return [Text(SERVED, ink.figure, no_wrap=True, end=""), *flowed(pieces, width)] if served else []

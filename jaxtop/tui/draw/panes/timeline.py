@@ -66,7 +66,7 @@ class LaunchesShown(NamedTuple):
 
 
 class LateHost(NamedTuple):
-    """The agent of the host that comes last, and what to say of it."""
+    """The agent of the host that comes last, and what to say about it."""
 
     agent: str
     words: str

@@ -2,7 +2,7 @@
 
 What parameters cause follows from their shardings (`state_traffic`): gradients are reduced over the axes that
 divide the batch; where such an axis divides a parameter, the parameter is gathered over it. Today's program
-says how often that happens really: the same formula for today's mesh is compared with what it contains. All
+says how often that really happens: the same formula for today's mesh is compared with what it contains. All
 other collectives carry activations, which the axes of the batch divide.
 """
 
@@ -96,7 +96,7 @@ class _Planner:
             self.assumptions.append(text)
 
     def _sized(self, axes: Iterable[str]) -> tuple[str, ...]:
-        """Return those of the axes that have a size on the candidate, in the order of its mesh."""
+        """Return the axes that have a size on the candidate, in the order of its mesh."""
         names = frozenset(axes)
         return tuple(name for name, size in self.new.items() if name in names and size > 1)
 

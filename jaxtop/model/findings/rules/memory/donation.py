@@ -1,4 +1,4 @@
-"""Missing donation: a step that returns a new state beside the old one."""
+"""Missing donation: a step that returns a new state while the old one is still held."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ UNDONATED_SHARE = Number("share", 0.25, "reported if this share of the new state
 
 
 class _Undonated(NamedTuple):
-    """A program whose results replace arrays of this size, of which so much is held twice."""
+    """A program whose results replace a state of this size, of which `twice` bytes are held twice."""
 
     twice: int
     state: int
@@ -39,7 +39,7 @@ class _Undonated(NamedTuple):
 
 
 def _undonated(facts: RunFacts) -> Iterator[Finding]:
-    """Yield a finding for each program of the step that returns a new state beside the old one."""
+    """Yield a finding for each program of the step that returns a new state while the old one is held."""
     views = [view for view in of_each_mesh(facts) if of_step(view)]
     if not views:
         raise Unmeasured("no step was found yet, or no process has counted its arrays")

@@ -190,7 +190,7 @@ def _is_of_arrays(facts: RunFacts, view: HostView, rising: Trend) -> bool:
 
 
 def _compiled_at(view: HostView) -> float:
-    """Return when a program was last compiled: compilers leave memory behind, which is no growth."""
+    """Return when a program was last compiled: compilers leave memory behind, which is not growth."""
     pulse, now = view.current.pulse, view.current.pulse_at or 0.0
     if pulse.compiling:
         return now

@@ -80,7 +80,7 @@ def _replicated(facts: RunFacts) -> Iterator[Finding]:
 
 
 def _data_axes(census: wire.Arrays) -> frozenset[str]:
-    """Return the mesh axes that divide batches; if there is no batch, those that are named so."""
+    """Return the mesh axes that divide batches; if there is no batch, those with such names."""
     found = {
         axis
         for group in census.groups
