@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from jaxtop.model.collectives.sums import waits_by_device
 from jaxtop.model.hosts import runs
 from jaxtop.model.steps.views import wall_time_of_run
-from jaxtop.model.wall_time.gaps import is_close
 from jaxtop.model.wall_time.lateness import NO_LATENESS, lateness_by_run, reporting
 
 if TYPE_CHECKING:
@@ -16,11 +15,15 @@ if TYPE_CHECKING:
     from jaxtop.model.state import ClusterState
 
 
+# A wait in windows is that of the finding if it differs by at most this part of it.
+SAME = 0.1
+
+
 def step_waits(cluster: ClusterState, now: float) -> Mapping[tuple[str, int], int]:
     """Return the microseconds for which each device waits in a step, by run and id.
 
-    The devices of a process that waits for a late one have the wait that its finding tells, unless what
-    windows measured is close to it: windows may be from before the other was late.
+    The devices of a process that waits for a late one have the wait that its finding tells, unless windows
+    measured about the same: windows may be from before the other was late.
     """
     measured, late = waits_by_device(cluster, now), lateness_by_run(cluster, now)
     if not any(each.costs for each in late.values()):
@@ -34,7 +37,7 @@ def step_waits(cluster: ClusterState, now: float) -> Mapping[tuple[str, int], in
             for view in views:
                 wait_us = round((of_run.wait_of(view.host.agent) or 0.0) * wall_s * 1e6)
                 for key in [(run.id, device.id) for device in view.host.devices] if wait_us else ():
-                    if not is_close(found.get(key, 0), wait_us):
+                    if abs(found.get(key, 0) - wait_us) > SAME * wait_us:
                         found[key] = wait_us
         return found
 

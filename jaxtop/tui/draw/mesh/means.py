@@ -119,7 +119,10 @@ def sentence(
     first, *others = ordered
     if reading.end and first.spread < HARDLY * reading.end:
         roles = " and ".join(spoken.role(each.axis) for each in ordered)
-        return f"{roles[0].upper()}{roles[1:]} hardly differ: by {_spread(reading, first.spread)} at most."
+        by = (
+            f"hardly differ: by {_spread(reading, first.spread)} at most" if first.spread else "do not differ"
+        )
+        return f"{roles[0].upper()}{roles[1:]} {by}."
     spreads = [f"{spoken.role(first.axis)} differ by {_spread(reading, first.spread)}"]
     spreads += [f"{spoken.role(each.axis)} by {_spread(reading, each.spread)}" for each in others]
     words = ", ".join(spreads)
