@@ -214,7 +214,8 @@ def _note_scalars(state: ClusterState, host: Host, pulse: wire.Pulse) -> None:
     curves = host.curves
     if not curves.curves or pulse.at_ms < curves.at_ms:
         return
-    values = tuple(pulse.values.get(each.name) for each in curves.curves)
+    known = pulse.values
+    values = tuple(known.get(each.name) for each in curves.curves)
     tail = state.scalar_tails.setdefault(host.agent, deque(maxlen=MOST_SCALARS))
     if tail and tail[0].at_ms < curves.at_ms:
         tail.clear()

@@ -70,7 +70,7 @@ class AgentSettings(NamedTuple):
     simulated_limit: int | None = None
     # Whether, where and under which name what the process spends its time on is written.
     ledger: bool = True
-    ledger_folder: str | None = None
+    ledger_folder: Path | None = None
     lineage: str = ""
     # What the process is for; empty if nothing says it.
     role: str = ""
@@ -133,7 +133,7 @@ def read(
         peak_flops=round(given.number("JAXTOP_PEAK_FLOPS", 0, 0, MOST_FLOPS)) or None,
         simulated_limit=round(given.number("JAXTOP_SIMULATED_LIMIT", 0, 0, MOST_BYTES)) or None,
         ledger=(folder := os.environ.get("JAXTOP_LEDGER", "").strip()).lower() not in OFF,
-        ledger_folder=None if not folder or folder.lower() in OFF + ON else folder,
+        ledger_folder=_whole_path(None if folder.lower() in OFF + ON else folder),
         lineage=os.environ.get("JAXTOP_LINEAGE", "").strip()[:LONGEST_LINEAGE],
         role=named_role(role or os.environ.get(ROLE)),
         # An unclear value forbids: too few rights do less harm than too many.

@@ -156,9 +156,10 @@ class Launches:
         if code is None:
             return name
         place = code.co_filename, code.co_firstlineno
-        if self._places.setdefault(name, place) == place or len(self._places) > MOST_NAMES:
-            return name
-        return f"{name}{MANY}{hash(place) % MOST_ALIKE}"
+        if len(self._places) < MOST_NAMES:
+            self._places.setdefault(name, place)
+        is_first = self._places.get(name, place) == place
+        return name if is_first else f"{name}{MANY}{hash(place) % MOST_ALIKE}"
 
     def install(self) -> str:
         """Count from now on, and return the state of the source; call it on the user's thread."""

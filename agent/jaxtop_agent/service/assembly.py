@@ -6,7 +6,6 @@ It imports most of the agent: only the loader may import it, one module after th
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.base import debuglog
@@ -172,11 +171,10 @@ class Assembly:
 
     def _book(self) -> Book | None:
         """Return the file of the ledger; None if the user wants none."""
-        settings, folder = self._settings, None
+        settings = self._settings
         if not settings.ledger:
             return None
-        if settings.ledger_folder is not None:
-            folder = Path(settings.ledger_folder).expanduser().absolute()
+        folder = settings.ledger_folder
         return Book(self.board, folder, settings.lineage, is_asked=folder is not None)
 
     def _black_box(self) -> BlackBox | None:

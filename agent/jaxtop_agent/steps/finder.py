@@ -19,7 +19,6 @@ from jaxtop_agent.steps.pattern import (
     Pattern,
     find,
     find_slow,
-    is_better,
     is_still,
     makers,
 )
@@ -121,7 +120,10 @@ class StepFinder:
             return
         weights = {each: float(facts.flops.get(each) or 1) for each in carrying}
         found = find(sequence, weights) or find_slow(carried)
-        if pattern is None or not is_still(pattern, sequence) or is_better(found, pattern, sequence):
+        # The first launches of a step may repeat on their own, as micro-steps do: what is found now is better
+        # where the launches repeat it, and hardly the present pattern.
+        is_better = found is not None and is_still(found, sequence, SAME)
+        if pattern is None or is_better or not is_still(pattern, sequence):
             self._change(found)
 
     def _find_eager(self, launches: Sequence[FunctionLaunch], facts: FunctionFacts) -> None:

@@ -69,14 +69,6 @@ def is_still(pattern: Pattern, sequence: Sequence[int], least: float = HARDLY_SA
     return _same(sequence, len(pattern.group)) >= least
 
 
-def is_better(found: Pattern | None, pattern: Pattern, sequence: Sequence[int]) -> bool:
-    """Return whether launches repeat what was found now, and hardly the pattern that the first ones showed.
-
-    A step may begin with launches that repeat: of its micro-steps, for example.
-    """
-    return found is not None and not is_still(pattern, sequence, SAME) and is_still(found, sequence, SAME)
-
-
 def find(sequence: Sequence[int], weights: Mapping[int, float]) -> Pattern | None:
     """Return the pattern of functions launched in this order; None if there are too few launches.
 

@@ -11,13 +11,13 @@ from rich.text import Text
 
 from jaxtop.base import units
 from jaxtop.base.names import shorten
-from jaxtop.model import PARTS, growers, memory_views
+from jaxtop.model import growers, memory_views
 from jaxtop.model.arrays.memory import Part, distinct_bytes
 from jaxtop.model.host import SIMULATED
 from jaxtop.tui.draw.bars import BarPart, bar_line
 from jaxtop.tui.draw.overview.panels import OverviewPanel, row_name
-from jaxtop.tui.draw.panel import Heading, flowed
-from jaxtop.tui.draw.stacked import LETTERS, entry, parts_of
+from jaxtop.tui.draw.panel import Heading
+from jaxtop.tui.draw.stacked import LETTERS, legend, parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -101,7 +101,7 @@ def used(found: MemoryFigures) -> str:
 
 
 def _all_lines(found: MemoryFigures, ink: Ink, width: int) -> list[Text]:
-    return [_bar(found, ink, width), *legend(found, ink, width), *_facts(found, ink, width)]
+    return [_bar(found, ink, width), *_legend(found, ink, width), *_facts(found, ink, width)]
 
 
 def _brief(found: MemoryFigures, ink: Ink, width: int) -> Sequence[Text]:
@@ -112,7 +112,7 @@ def _brief(found: MemoryFigures, ink: Ink, width: int) -> Sequence[Text]:
     facts = [Text.assemble((f"{what} ", ink.note), words) for what, words in _facts_of(found, ink, width)]
     return [
         Text.assemble(name, bar, figures),
-        *(Text.assemble(row_name("", ink), each) for each in legend(found, ink, width - name.cell_len)[:1]),
+        *(Text.assemble(row_name("", ink), each) for each in _legend(found, ink, width - name.cell_len)[:1]),
         Text.assemble(row_name("", ink), Text("  ").join(facts)),
     ]
 
@@ -132,12 +132,9 @@ def _bar(found: MemoryFigures, ink: Ink, width: int, *, with_share: bool = True)
     return Text.assemble((share, ink.style(colour, bold=True)), bar_line(parts, end, width - len(share), ink))
 
 
-def legend(found: MemoryFigures, ink: Ink, width: int) -> list[Text]:
-    """Return the parts with their colours and sizes, in the order of the bar, in lines of this width."""
-    parts = zip(PARTS, found.view.bytes, strict=True)
-    return flowed(
-        (entry(part, size, ink) for part, size in parts if size and part is not Part.FREE), width, 3
-    )
+def _legend(found: MemoryFigures, ink: Ink, width: int) -> list[Text]:
+    """Return the parts of the bar; what is free is the rest of it."""
+    return legend([*found.view.bytes[:-1], 0], width, ink)
 
 
 def _facts(found: MemoryFigures, ink: Ink, width: int) -> list[Text]:
