@@ -26,7 +26,7 @@ class ReportingScript:
         board = SimpleNamespace(send=self._send, sampler=SamplerState(), ledger=LedgerState())
         self.courses = Courses(board, self.progress)
 
-    def _send(self, message: wire.Message) -> None:
+    def _send(self, message: wire.Message, **_: object) -> None:
         if isinstance(message, wire.Scalars):
             self.sent.append(message)
 

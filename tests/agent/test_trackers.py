@@ -366,7 +366,7 @@ def scalars_in(sent):
 def test_runs_one_after_the_other_start_anew_and_runs_in_turns_are_told_apart(library, calls):
     sent: list = []
     client = library.TrackingServiceClient()
-    board = SimpleNamespace(send=sent.append, sampler=SamplerState(), ledger=LedgerState())
+    board = SimpleNamespace(send=lambda each, **_: sent.append(each), sampler=SamplerState(), ledger=LedgerState())
     courses = Courses(board, Progress(), calls)
     for run_id in ("one", "two", "three"):
         for step in range(5):
@@ -384,7 +384,7 @@ def test_runs_one_after_the_other_start_anew_and_runs_in_turns_are_told_apart(li
 
 def test_a_file_that_is_read_later_does_not_undo_what_a_tracker_was_given():
     sent: list = []
-    board = SimpleNamespace(send=sent.append, sampler=SamplerState(), ledger=LedgerState())
+    board = SimpleNamespace(send=lambda each, **_: sent.append(each), sampler=SamplerState(), ledger=LedgerState())
     courses = Courses(board, Progress())
     from jaxtop_agent.logged.scalars import FILE, LoggedValue
 

@@ -141,6 +141,11 @@ class Commands:
         now = probes.cpu(self._agents_threads())
         return {"elapsed": elapsed, "cpu": sum(now[task] - before.get(task, 0.0) for task in now)}
 
+    def thread_names(self) -> dict[int, str]:
+        """Return the names of the agent's threads, by native id."""
+        threads: dict[int, str] = self._agent._agent._own_threads()
+        return threads
+
     def paced(self, seconds: float, rate: float) -> dict[str, float]:
         """Make so many steps a second for this long; return how many, their time, and the script's CPU."""
         loss = self._training.step()

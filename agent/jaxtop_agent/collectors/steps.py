@@ -19,6 +19,8 @@ from jaxtop_agent.steps.figures import FunctionFacts, StepFigures
 from jaxtop_agent.steps.finder import StepFinder
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from jaxtop_agent.steps.pattern import FunctionLaunch
     from jaxtop_agent.steps.progress import Progress
 
@@ -49,7 +51,7 @@ class StepRhythm:
 
     def collect(self, board: Board, client: Any) -> None:  # noqa: ARG002 - the hook notes the launches
         now = time.monotonic_ns()
-        names: dict[int, str] = {}
+        names: Mapping[int, str] = {}
         counts: dict[int, int] = {}
         of_the_script: frozenset[int] = frozenset()
         if self._launches is not None:
@@ -93,7 +95,7 @@ class StepRhythm:
 
     def _learn(
         self,
-        names: dict[int, str],
+        names: Mapping[int, str],
         of_the_script: frozenset[int],
         programs: Programs | None,
         windows: tuple[Window, ...],
@@ -124,7 +126,7 @@ class StepRhythm:
             device_ns={number: durations[name] for number, name in wanted.items() if name in durations},
         )
 
-    def _message(self, figures: StepFigures, names: dict[int, str], devices: int) -> Rhythm:
+    def _message(self, figures: StepFigures, names: Mapping[int, str], devices: int) -> Rhythm:
         paused = figures.paused
         functions = tuple(names[each] for each in dict.fromkeys(figures.functions))
         return Rhythm(

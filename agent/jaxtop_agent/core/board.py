@@ -252,9 +252,11 @@ class Board:
         """Whether a viewer is connected or the agent records; expensive figures are read only then."""
         return self.publisher.viewers > 0 or self.publisher.is_recording
 
-    def send(self, message: wire.Message) -> None:
+    def send(self, message: wire.Message, *, at_once: bool = True) -> None:
+        """Send a message, or leave it for the next pulse: each wake-up of the publisher has its cost."""
         self.outbox.put(message)
-        self.bells.publisher.ring()
+        if at_once:
+            self.bells.publisher.ring()
 
     def report(self, severity: str, kind: str, text: str) -> None:
         """Send an event."""

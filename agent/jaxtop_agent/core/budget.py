@@ -28,10 +28,10 @@ class CpuShare(NamedTuple):
     at_first: float = 0.0
 
 
-# Of arrays: a census of 4 ms delays the next by 6 s; the message carries its time.
-CENSUS = CpuShare(0.0007)
+# Of arrays: a census of 3 ms delays the next by 6 s; the message carries its time.
+CENSUS = CpuShare(0.0005)
 # For each of the other collectors. Those of the machine take half a millisecond: every other pulse has them.
-COLLECTOR = CpuShare(0.0004, 10.0)
+COLLECTOR = CpuShare(0.0003, 10.0)
 # Each program is read only once. At first there are many, and the user wants to see all.
 PROGRAMS = CpuShare(0.002, at_first=0.4)
 # A change of the step's rhythm must be noticed soon: windows and samples follow it.

@@ -97,6 +97,10 @@ class Hooks:
         """Return the number of launches by function name since the start."""
         return self.launched.totals() if self.launched else {}
 
+    def functions(self) -> frozenset[str]:
+        """Return the names of the functions that were launched since the start."""
+        return self.launched.functions() if self.launched else frozenset()
+
     def numbered(self) -> list[Numbered]:
         """Return the remembered launches with their numbers."""
         return self.launched.numbered() if self.launched else []

@@ -15,7 +15,7 @@ from jaxtop_agent import jaxprivate
 from jaxtop_agent.steps.pattern import FunctionLaunch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping
 
     from jaxtop.wire import Window
 
@@ -63,6 +63,9 @@ class Launches:
         self._named: dict[str, int] = {THE_REST: 0}
         self._next, self._of_pmap = count(1), count()
         self._counts = [0] * MOST_NAMES
+        # The names by number and their set, made again when there are more.
+        self._names: dict[int, str] = {}
+        self._functions: frozenset[str] = frozenset()
         self._numbers: dict[int, int] = {}
         self._alive: dict[int, weakref.ref[Any]] = {}
         self._of_the_script: set[int] = set()
@@ -197,8 +200,17 @@ class Launches:
                 found[name] = found.get(name, 0) + self._counts[number]
         return found
 
-    def names(self) -> dict[int, str]:
-        return {number: name.partition(MANY)[0] for name, number in self._named.copy().items()}
+    def names(self) -> Mapping[int, str]:
+        """Return the names of the functions by their numbers."""
+        if len(self._names) != len(self._named):
+            self._names = {number: name.partition(MANY)[0] for name, number in self._named.copy().items()}
+            self._functions = frozenset(self._names.values())
+        return self._names
+
+    def functions(self) -> frozenset[str]:
+        """Return the names of all functions that were launched."""
+        self.names()
+        return self._functions
 
     def of_the_script(self) -> frozenset[int]:
         """Return the numbers of functions that are known to be the script's, whatever their names."""
@@ -227,16 +239,18 @@ class Launches:
 
         First calls are left out: until the next launch, the script may compile another function.
         """
-        return self._listed_since(at, [noted for noted in self._recent.copy() if noted >= 0])
+        return self._listed_since(at, has_first_calls=False)
 
     def all_since(self, at: int) -> list[FunctionLaunch]:
         """Return the remembered launches after a time, with first calls."""
-        return self._listed_since(at, self._recent.copy())
+        return self._listed_since(at, has_first_calls=True)
 
-    def _listed_since(self, at: int, recent: Sequence[float]) -> list[FunctionLaunch]:
+    def _listed_since(self, at: int, *, has_first_calls: bool) -> list[FunctionLaunch]:
         # One loop without calls: the ledger asks for a thousand launches at a time.
         found, began = [], self._began
-        for noted in reversed(recent):
+        for noted in reversed(self._recent.copy()):
+            if noted < 0 and not has_first_calls:
+                continue
             function, since = divmod(abs(noted), SPAN)
             ns = round((began + since) * 1e9)
             if ns <= at:
@@ -267,7 +281,7 @@ class Launches:
 
     def reaches_back(self, at: int) -> bool:
         """Return whether all launches after a time, in nanoseconds of the monotonic clock, are remembered."""
-        recent = self._recent.copy()
+        recent = self._recent
         return len(recent) < REMEMBERED or self._launch(abs(recent[0])).at <= at
 
     def counts(self) -> dict[int, int]:

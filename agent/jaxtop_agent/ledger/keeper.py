@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 
 NAME = "ledger"
 EVERY_S, SEND_EVERY_S, POINT_EVERY_S = 2.0, 10.0, 10.0
+# An older process looks less often: a kill then loses what is little beside the rest. Where it launches much,
+# all that is remembered would be launched between two looks.
+OLD_S, OLD_EVERY_S, MANY_LAUNCHES = 120.0, 4.0, REMEMBERED // 4
 MOST_SAMPLES = 2048
 # Steps begin with the first launch of a function that is launched this often.
 REPEATED = 3
@@ -75,7 +78,8 @@ class LedgerKeeper:
         self._book = book
         age = _age()
         self._started_ms = now_ms() - round(age * 1000)
-        self._account = Account(time.monotonic() - age)
+        self._began = time.monotonic() - age
+        self._account = Account(self._began)
         # What was before the first sample, such as imports, is not what the first sample shows.
         self._account.note([Sighting(time.monotonic(), IN_SCRIPT)])
         self.stacks = StackKinds()  # used on the thread that reads stacks
@@ -88,7 +92,7 @@ class LedgerKeeper:
         self._recent: deque[LaunchAt] = deque(maxlen=REMEMBERED)
         self._seen: Counter[int] = Counter()  # launches by function, until steps have begun
         self._first: dict[int, float] = {}
-        self._has_launched = False
+        self._has_launched, self._launched_lately = False, 0
         self._stepping_at: float | None = None  # when steps were found
         self._busy: list[float] = []  # the first launches of consecutive looks that found many
         self._noted_until = dict.fromkeys(("phases", "blocked", "complete"), 0.0)
@@ -125,7 +129,7 @@ class LedgerKeeper:
             while not board.stopping:
                 self._look(is_over=False)
                 self._read_scalars(Courses.look)
-                wait(board.bells.ledger, EVERY_S)
+                wait(board.bells.ledger, self._pause())
             self._look(is_over=True)
             self._read_scalars(Courses.finish)
         except Exception as error:
@@ -134,6 +138,11 @@ class LedgerKeeper:
             board.ledger.latest = None
         finally:
             board.ledger.is_final = True
+
+    def _pause(self) -> float:
+        """Return the seconds until the next look."""
+        is_old = time.monotonic() - self._began > OLD_S
+        return OLD_EVERY_S if is_old and self._launched_lately <= MANY_LAUNCHES else EVERY_S
 
     def _read_scalars(self, read: Callable[[Courses], None]) -> None:
         """Follow the scalars of the script: on this thread, since a disk may keep the one that reads."""
@@ -148,6 +157,7 @@ class LedgerKeeper:
     def _look(self, *, is_over: bool) -> None:
         now, account = time.monotonic(), self._account
         launches, is_whole = self._new_launches()
+        self._launched_lately = len(launches)
         self._has_launched |= bool(launches)
         account.note(self._taken_samples(), self._new_spans(now))
         if (written := written_bytes()) is not None:
@@ -333,7 +343,7 @@ class LedgerKeeper:
         board.ledger.past = tuple(self._points)
         if board.is_watched and not is_over and now - self._sent_at >= SEND_EVERY_S:
             self._sent_at = now
-            board.send(latest)
+            board.send(latest, at_once=False)
         if self._book is not None and (self._has_launched or not _is_worker()):
             self._book.write(latest, is_over=is_over)
 

@@ -114,7 +114,7 @@ class Courses:
         now = time.monotonic()
         self._has_new |= self._curves.gather(now_ms())
         if self._has_new and now >= self._curves_due:
-            self._board.send(self._curves.message(now_ms()))
+            self._board.send(self._curves.message(now_ms()), at_once=False)
             pause = self._curves.pause(self._board.sampler.process_count)
             self._has_new, self._curves_due = False, now + pause
 

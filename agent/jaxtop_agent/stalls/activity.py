@@ -122,7 +122,7 @@ class MainThread:
         if len(samples) < wire.FEWEST_ACTIVITY_SAMPLES or not (is_new or now - self._sent_at >= SEND_EVERY_S):
             return
         self._sent_at, self._new_until = now, 0.0
-        self._board.send(self._message(now))
+        self._board.send(self._message(now), at_once=is_new)
         if is_new:  # samples that come later must not weigh less than these
             self._samples = _thinned(list(samples), round(EVERY_S / SOON_EVERY_S))
 
@@ -225,5 +225,5 @@ def _activity(stack: list[FrameType], hooks: Hooks) -> int:
             break
     if innermost is not None:
         return innermost
-    called = calls.launch(stack[0], hooks.launches())
+    called = calls.launch(stack[0], hooks.functions())
     return SCRIPT if called is None else WAIT if called in calls.WAITS else LAUNCH

@@ -81,7 +81,7 @@ class Stalls:
 
     def _functions(self) -> set[str]:
         compiled = self._board.compiles.compiled.copy().values()
-        return {*self._hooks.launches(), *(each.function for each in compiled)}
+        return {*self._hooks.functions(), *(each.function for each in compiled)}
 
     def _check_progress(self, now: float) -> wire.Stacks | None:
         counts = self._hooks.launches()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # The most calls that are kept, and the most values of all of them.
 MOST_CALLS, MOST_HELD = 64, 256
 # The most arrays read in a turn, spread over the calls; the others only if one of these is not finite.
-MOST_READS = 32
+MOST_READS = 16
 # Of more calls than can be kept, every 2nd, 4th, … is kept; at least one of this many.
 RAREST = 1024
 # The numbers that were read and that nobody has taken yet.
@@ -211,7 +211,10 @@ def is_ready(value: Any) -> bool:
 
 
 def number_of(value: Any) -> float | None:
+    """Return the number in an array; of one with a copy on each device, from the first copy."""
     try:
+        if getattr(value, "is_fully_replicated", False) and len(value.sharding.device_set) > 1:
+            value = value.addressable_data(0)  # half as expensive as to read the whole array
         return float(value.item())
     except Exception:  # deleted, not a single number, or on another host
         return None

@@ -91,6 +91,8 @@ class Compiled:
         return _lately(self.ended, now_ms, at_one_place=names.is_nameless(self.function))
 
     def is_storm(self, now_ms: int) -> bool:
+        if self.count < STORM_COMPILES:
+            return False
         lasts_ms = INITIALIZING_LASTS_MS if self.initializes else STORM_LASTS_MS
         return _is_storm(self.lately(now_ms), now_ms, lasts_ms)
 
@@ -99,6 +101,8 @@ class Compiled:
 
         Before the first step each new shape is compiled once, and that is not a storm.
         """
+        if self.count < STORM_COMPILES:
+            return False
         lately = _lately(self.eager, now_ms, at_one_place=True)
         return _is_storm([each for each in lately if each.at_ms > since_ms], now_ms, INITIALIZING_LASTS_MS)
 
