@@ -109,6 +109,16 @@ def cpu(tasks: frozenset[int]) -> dict[int, float]:
     return used
 
 
+def wakes(tasks: frozenset[int]) -> dict[int, int]:
+    """Return how often each of these threads that still lives has waited, and so was woken."""
+    found = {}
+    for task in tasks:
+        with suppress(FileNotFoundError, ProcessLookupError):
+            status = Path(f"/proc/self/task/{task}/status").read_text()
+            found[task] = int(status.partition("\nvoluntary_ctxt_switches:")[2].split()[0])
+    return found
+
+
 def _runs_python(task: int) -> bool:
     """Whether this thread of ours is alive and may take the GIL: ZeroMQ's own threads never do."""
     try:

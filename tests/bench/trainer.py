@@ -9,6 +9,7 @@ import gc
 import json
 import os
 import sys
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -130,21 +131,40 @@ class Commands:
         return probes.tasks() - self._before if self._agent is not None else frozenset()
 
     def train(self, seconds: float, pause: float = 0.02, metric_bytes: int = 0) -> dict[str, float]:
-        """Train for this long, with a rest after each step; return the CPU time of the agent."""
+        """Train for this long, with a rest after each step; return the CPU and wake-ups of the agent."""
         metrics = {f"metric {i} {'x' * (metric_bytes // 10)}": 0.5 for i in range(10 if metric_bytes else 0)}
-        started, before = time.monotonic(), probes.cpu(self._agents_threads())
+        threads = self._agents_threads()
+        started, before, woken = time.monotonic(), probes.cpu(threads), probes.wakes(threads)
         while time.monotonic() < started + seconds:
             self._step(metrics)
             self._training.renew(1)
             time.sleep(pause)
         elapsed = time.monotonic() - started
-        now = probes.cpu(self._agents_threads())
-        return {"elapsed": elapsed, "cpu": sum(now[task] - before.get(task, 0.0) for task in now)}
+        now, wakes = probes.cpu(self._agents_threads()), probes.wakes(self._agents_threads())
+        return {
+            "elapsed": elapsed,
+            "cpu": sum(now[task] - before.get(task, 0.0) for task in now),
+            "wakes": sum(wakes[task] - woken.get(task, 0) for task in wakes),
+        }
 
-    def thread_names(self) -> dict[int, str]:
-        """Return the names of the agent's threads, by native id."""
-        threads: dict[int, str] = self._agent._agent._own_threads()
-        return threads
+    def wake(self, a_second: float, seconds: float) -> dict[str, float]:
+        """Train beside a thread that wakes this often and does nothing; return its CPU."""
+        is_over = threading.Event()
+
+        def wake() -> None:
+            while not is_over.wait(1 / a_second):
+                pass
+
+        thread = threading.Thread(target=wake)
+        thread.start()
+        assert thread.native_id is not None
+        task = frozenset({thread.native_id})
+        before = probes.cpu(task)[thread.native_id]
+        elapsed = self.train(seconds)["elapsed"]
+        used = probes.cpu(task)[thread.native_id] - before
+        is_over.set()
+        thread.join()
+        return {"elapsed": elapsed, "cpu": used}
 
     def paced(self, seconds: float, rate: float) -> dict[str, float]:
         """Make so many steps a second for this long; return how many, their time, and the script's CPU."""

@@ -153,15 +153,15 @@ MATMULS = f"""
 @pytest.mark.newest
 def test_operations_and_utilisation_of_known_matmuls_are_those_computed_by_hand(tmp_path):
     """A matrix of so many rows on each of four devices, at a pace that the script keeps."""
-    path = script(tmp_path, MATMULS)
+    path, by_hand = script(tmp_path, MATMULS), 4 * 2 * SIDE**3
+    a_second = pytest.approx(by_hand * PACE, rel=0.02)
     with processes([PYTHON, path], env=environment(JAXTOP_PEAK_FLOPS=str(PEAK))):
         eventually(runfiles.find)
         with viewer() as attached:
-            attached.until(lambda: (step := step_of(attached.host(0))) and step.steps > 12 * PACE)
+            # A script that had no core for a while makes up for it, faster than its pace.
+            attached.until(lambda: (step := step_of(attached.host(0))) and step.flops_per_second == a_second)
             step = step_of(attached.host(0))
-    by_hand = 4 * 2 * SIDE**3
     assert step.functions == ("product",)
     assert step.flops == pytest.approx(by_hand, rel=0.02)
-    assert step.flops_per_second == pytest.approx(by_hand * PACE, rel=0.02)
     assert step.utilization == pytest.approx(by_hand * PACE / (4 * PEAK), rel=0.02)
     assert step.peak_source == "JAXTOP_PEAK_FLOPS"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 import resource
 import time
 from functools import partial
@@ -48,7 +47,16 @@ STORIES = (
 def told(cluster: Cluster, at: float) -> list[str]:
     """All that a keyframe tells, as text in which 2 and 2.0 are the same, and NaN equals itself."""
     found = keyframe.frames(cluster, at, has_windows=True)
-    return [re.sub(r"(\d)\.0\b", r"\1", repr(msgspec.msgpack.decode(each.raw))) for each in found]
+    return [repr(with_whole_numbers(msgspec.msgpack.decode(each.raw))) for each in found]
+
+
+def with_whole_numbers(value: object) -> object:
+    """The value with an integer for each float without a fraction."""
+    if isinstance(value, dict):
+        return {with_whole_numbers(key): with_whole_numbers(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [*map(with_whole_numbers, value)]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 async def look(stage: Stage, number: int) -> None:

@@ -7,7 +7,6 @@ from tests.bench.rows import (
     app,
     census,
     commands,
-    costs,
     cpu,
     crowd,
     exporter,
@@ -29,17 +28,10 @@ from tests.bench.rows import (
 ROWS = (
     Row(
         name="cpu",
-        what="CPU of the agent's threads in a training process of 8 devices, in % of a core, in the long run",
-        control="the agent's own account of it (Pulse.cost.cpu_ppm)",
-        spread="none of one long reading; of the control, 95 % bootstrap interval of the mean pulse",
+        what="CPU of the agent's threads in a training process of 8 devices, in % of a core",
+        control="a thread in the same process that wakes as often and does nothing",
+        spread="none: one long reading",
         measure=cpu.measure,
-    ),
-    Row(
-        name="costs",
-        what="CPU of each thread of the agent, and of each collector, with everything on, in % of one core",
-        control="of all threads, their clocks as the measuring side reads them",
-        spread="none: one long reading, after the first minute",
-        measure=costs.measure,
     ),
     Row(
         name="ledger",

@@ -1,10 +1,10 @@
-"""The CPU time of the agent's threads."""
+"""The CPU time of the agent's threads: with everything on, by thread, and while nobody watches."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.bench.frame import Figure, mean, one
+from tests.bench.frame import Figure, one
 from tests.bench.processes import Trainer, Viewer
 
 if TYPE_CHECKING:
@@ -12,38 +12,57 @@ if TYPE_CHECKING:
 
     from tests.bench.frame import Setting
 
-BUDGET = 0.5
+BUDGET, BUDGET_AT_FIRST = 0.25, 0.5
 
 
 def measure(setting: Setting) -> Iterator[Figure]:
-    seconds = setting.pick(120, 4)
+    box = setting.home / "costs"
+    box.mkdir(exist_ok=True)
     for arrays in setting.pick((100, 10_000), (100,)):
+        yield from _watched(setting, arrays, str(box))
         with Trainer(arrays) as trainer:
             trainer.do("start")
-            with Viewer() as viewer:
-                trainer.do("await_viewers", viewers=1)
-                # A new viewer first receives the full state, which is not part of the running cost.
-                trainer.do("train", seconds=setting.pick(60, 1))
-                viewer.tally()
-                watched = trainer.do("train", seconds=seconds)
-                told = [ppm / 1e4 for ppm in viewer.tally()["costs_ppm"]]
-            yield Figure(
-                f"{arrays:,} live arrays, a viewer",
-                one(share(watched)),
-                "%",
-                control=mean(told),
-                budget=BUDGET,
-            )
-            trainer.do("await_viewers", viewers=0)
-            alone = trainer.do("train", seconds=setting.pick(20, 2))
-            yield Figure(
-                f"{arrays:,} live arrays, no viewer",
-                one(share(alone)),
-                "%",
-                budget=BUDGET,
-            )
+            trainer.do("train", seconds=setting.pick(30, 1))
+            alone = trainer.do("train", seconds=setting.pick(30, 2))
+            yield _of_all(trainer, alone, f"{arrays:,} live arrays: nobody watches")
 
 
-def share(trained: dict[str, float]) -> float:
+def _watched(setting: Setting, arrays: int, box: str) -> Iterator[Figure]:
+    on = {"JAXTOP_COLLECTIVES": "sampled", "JAXTOP_RECORD": box}
+    with Trainer(arrays, **on) as trainer:
+        trainer.do("start")
+        with Viewer():
+            trainer.do("await_viewers", viewers=1)
+            first = trainer.do("train", seconds=setting.pick(60, 2))
+            before = trainer.do("costs")
+            trained = trainer.do("train", seconds=setting.pick(60, 4))
+            after = trainer.do("costs")
+        yield Figure(
+            f"{arrays:,} live arrays: everything on, the first minute",
+            one(_share(first)),
+            "%",
+            budget=BUDGET_AT_FIRST,
+        )
+        yield _of_all(trainer, trained, f"{arrays:,} live arrays: everything on, from then on")
+    threads, collectors = (
+        _percent(before[kind], after[kind], trained["elapsed"]) for kind in ("threads_us", "collectors_us")
+    )
+    for name, taken in sorted(threads.items(), key=lambda each: -each[1]):
+        yield Figure(f"  {name}", one(taken), "%")
+        if name == "sampler":
+            yield from (Figure(f"    {each}", one(of), "%") for each, of in collectors.items())
+
+
+def _of_all(trainer: Trainer, trained: dict[str, float], what: str) -> Figure:
+    """Return the CPU of all threads, beside a thread that wakes as often and does nothing."""
+    idle = trainer.do("wake", a_second=trained["wakes"] / trained["elapsed"], seconds=5)
+    return Figure(what, one(_share(trained)), "%", control=one(_share(idle)), budget=BUDGET)
+
+
+def _share(trained: dict[str, float]) -> float:
     """Return the CPU time of the agent's threads, in % of a core."""
     return trained["cpu"] / trained["elapsed"] * 100
+
+
+def _percent(before: dict[str, int], after: dict[str, int], elapsed: float) -> dict[str, float]:
+    return {name: (taken - before.get(name, 0)) / elapsed / 1e4 for name, taken in after.items()}
