@@ -18,7 +18,6 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import zmq
@@ -305,9 +304,9 @@ def most_connections(own: int = 0) -> int:
 def descriptors_left() -> int:
     """Return how many files this process can still open."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    folder = Path("/proc/self/fd")
+    folder = "/proc/self/fd"  # its size is 0 before Linux 6.2
     try:
-        return limit - (folder.stat().st_size or sum(1 for _ in folder.iterdir()))  # not 0 since Linux 6.2
+        return limit - (os.stat(folder).st_size or len(os.listdir(folder)))  # noqa: PTH116, PTH208 - makes no Path
     except OSError:
         return limit
 

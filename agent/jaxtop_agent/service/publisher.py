@@ -30,7 +30,7 @@ AT_ONCE = 8
 # The limit for the inventories sent to a new viewer; it holds thousands of collectives.
 MOST_INVENTORY_BYTES = 1 << 20
 IDLE_TURN = 1.0
-HELLO_EVERY_S = 1.0
+HELLO_EVERY_S = 2.0
 # After each round of answers the agent rests nine times as long: answers use at most a tenth of a core.
 REST_AFTER_ANSWERS = 9
 

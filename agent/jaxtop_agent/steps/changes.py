@@ -28,6 +28,8 @@ BLOCK, BLOCKS_BEFORE, MOST_BLOCKS = 6, 4, 7
 # Short steps must differ for this long, or in this many steps: on a busy machine, other work delays several
 # in a row.
 LASTS_NS, MOST_IN_A_ROW = 1_000_000_000, 32
+# A stretch of steps is compared with those before it at each of this many parts of its length.
+COMPARED_TIMES = 8
 MOST_COMPARED = MOST_IN_A_ROW + MOST_BEFORE + BLOCK
 # Steps are timed one by one where at most one in this many gaps is a mere launch, of the last ones as well.
 MERE_LAUNCHES = 3
@@ -66,6 +68,10 @@ class StepTimes:
             MERE_LAUNCHES * (launched[end] - launched[longer]) <= end - longer
             and MERE_LAUNCHES * (launched[end] - launched[shorter]) <= end - shorter
         )
+
+    def stride(self) -> int:
+        """Return how many steps further to compare again: short steps must differ in many steps."""
+        return max(1, self._lasting(0, len(self._steps)) // COMPARED_TIMES) if self._steps else 1
 
     def changed_at(self, start: int, end: int) -> int | None:
         """Return the index of the first step of a new rhythm, from the steps between; None if it is the same.

@@ -181,8 +181,8 @@ class StepFinder:
         steps = StepTimes([gap.duration / gap.steps for gap in gaps])
         if not steps.may_change(new):
             return
-        start = 0
-        for end in range(len(gaps) - new + 1, len(gaps) + 1):
+        start, stride = 0, steps.stride()
+        for end in range(len(gaps) - (new - 1) // stride * stride, len(gaps) + 1, stride):
             if end < len(gaps) and not steps.are_timed(start, end):
                 continue
             first = steps.changed_at(start, end)
