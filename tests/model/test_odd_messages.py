@@ -25,6 +25,7 @@ from tests.support import SOAK
 COUNT, SHARE = 1_000_000 if SOAK else 1_500, 0.2
 # What a message may take: CPU time of the process, and memory. A story has the first message of its kind.
 MOST_CPU_S, MOST_BYTES, TRIES = 0.05, 20 << 20, 5
+EXACT = 1 << 53
 # Of so many stories one is shown by the app, in one of these sizes.
 SCREENS_EVERY, SIZES = 50, ((80, 24), (120, 40), (200, 50), (40, 10))
 
@@ -51,11 +52,13 @@ def told(cluster: Cluster, at: float) -> list[str]:
 
 
 def with_whole_numbers(value: object) -> object:
-    """The value with an integer for each float without a fraction."""
+    """The value with an integer for each float without a fraction; large numbers are as exact as floats."""
     if isinstance(value, dict):
         return {with_whole_numbers(key): with_whole_numbers(each) for key, each in value.items()}
     if isinstance(value, list):
         return [*map(with_whole_numbers, value)]
+    if isinstance(value, int | float) and abs(value) > EXACT:
+        return f"{value:.12e}"
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
