@@ -1,7 +1,8 @@
 """Native stacks of threads that wait in the kernel, without stopping the process and without a debugger.
 
-The kernel says where a thread waits, and the unwind tables of libraries say how to find its callers. All memory is
-read through the kernel, so a wrong address is an error. Nothing here is imported before a process hangs.
+The kernel says where a thread waits, and the unwind tables of libraries say how to find its callers. All
+memory is read through the kernel, so a wrong address is an error. Nothing here is imported before a process
+hangs.
 
 What is where, in the order in which to read it:
 

@@ -89,11 +89,12 @@ def _follows_call(memory: OwnMemory, returns: int) -> bool:
 def _calls(memory: OwnMemory, returns: int, start: int) -> bool:
     """Return whether the call before this address is a call of that function."""
     before = memory.read(returns - 6, 6)
-    if before[1] == _CALL:
-        return _leads_to(memory, returns + _signed(before[2:]), start)
-    if before[:2] == _THROUGH_TABLE:
-        return memory.word(returns + _signed(before[2:])) == start
-    return False
+    try:
+        if before[1] == _CALL:
+            return _leads_to(memory, returns + _signed(before[2:]), start)
+        return before[:2] == _THROUGH_TABLE and memory.word(returns + _signed(before[2:])) == start
+    except UnwindError:  # what looked like a call is none
+        return False
 
 
 def _leads_to(memory: OwnMemory, target: int, start: int) -> bool:

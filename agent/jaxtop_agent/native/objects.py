@@ -61,9 +61,7 @@ class ElfObjects:
             raise UnwindError(f"the header of {first.path} makes no sense")
         bias, table = None, None
         for index in range(count):
-            kind, _, offset, virtual, *_ = _SEGMENT.unpack(
-                memory.read(first.start + at + index * size, size)
-            )
+            kind, _, offset, virtual, *_ = _SEGMENT.unpack(memory.read(first.start + at + index * size, size))
             if kind == _LOAD and offset < PAGE and bias is None:
                 bias = first.start - (virtual - offset)
             elif kind == _UNWIND_TABLE:

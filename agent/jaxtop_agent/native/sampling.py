@@ -91,9 +91,9 @@ def sample(own: Collection[int], of_python: Collection[int] = ()) -> tuple[Nativ
         named = _Names(memory, limit)
         named.look_up(frame for each in walked for frame in each.raw.frames)
         stacks = [(each, named.stack(each.raw)) for each in walked]
-        chosen = [
-            pair for pair in stacks if pair[0].task == pid or telling.communicates(pair[1].frames)
-        ][:MOST_THREADS]
+        chosen = [pair for pair in stacks if pair[0].task == pid or telling.communicates(pair[1].frames)][
+            :MOST_THREADS
+        ]
         found = (
             NativeThread(each.task, tasks.name_of(each.task), each.waiting, stack) for each, stack in chosen
         )
@@ -143,26 +143,31 @@ class _Names:
 
     def name(self, frame: RawFrame) -> str:
         """Return the name in the symbol table; empty if there is none."""
-        return "" if frame.found is None else self._names.get((frame.found.path, _place(frame, frame.found)), "")
+        found = frame.found
+        return "" if found is None else self._names.get((found.path, _place(frame, found)), "")
 
     def stack(self, raw: RawStack) -> wire.NativeStack:
         """Return a stack for people: the interpreter as one line, without the start of the thread."""
-        lines: list[wire.NativeFrame] = []
-        for frame in raw.frames:
+        frames, lines = list(raw.frames), list[wire.NativeFrame]()
+        while not raw.why_incomplete and len(frames) > 1 and self._starts_thread(frames[-1]):
+            frames.pop()
+        for frame in frames:
             line = self._line(frame)
             last = lines[-1] if lines else None
             if last is not None and line.library == telling.PYTHON == last.library:
                 lines[-1] = wire.NativeFrame(last.function, last.library, 0, last.count + 1)
             else:
                 lines.append(line)
-        while not raw.why_incomplete and len(lines) > 1 and telling.is_of_system(lines[-1].library):
-            lines.pop()
         if raw.why_incomplete or len(lines) <= MOST_FRAMES:
             why = raw.why_incomplete
         else:
             why = f"{len(lines) - MOST_FRAMES} more frames"
         kept = tuple(reversed(lines[:MOST_FRAMES]))
         return wire.NativeStack(kept, telling.waits_in(kept), shorten(legible(why), LONGEST_REASON))
+
+    def _starts_thread(self, frame: RawFrame) -> bool:
+        found = frame.found
+        return found is not None and (telling.is_of_system(found.name) or self.name(frame) == "_start")
 
     def _line(self, frame: RawFrame) -> wire.NativeFrame:
         found = frame.found

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -65,19 +65,59 @@ def function_names(
         head = os.pread(file, COMPARED, 0)
         if not head or head != memory.read(found.start, len(head)):
             raise UnwindError(f"{found.path} on disk is not what is in memory")
-        return _names_in(file, head, list(places), breathe)
+        return names_in(file, head, places, breathe)
     finally:
         os.close(file)
 
 
-def _names_in(
-    file: int, head: bytes, places: list[Place], breathe: Callable[[], None]
+def names_in(
+    file: int, head: bytes, places: Iterable[Place], breathe: Callable[[], None]
 ) -> dict[Place, str]:
-    best: dict[Place, _Candidate] = {}
-    tables = _tables(file, head)
+    """Return the names of functions in an open file that begins with `head`."""
+    search, tables = _Search(file, places, breathe), _tables(file, head)
     for table, (offset, size, _) in enumerate(tables):
-        _search(file, table, offset, size, places, best, breathe)
-    return {place: _text(file, tables[each.table][2] + each.name) for place, each in best.items()}
+        search.read(table, offset, size)
+    return {place: _text(file, tables[each.table][2] + each.name) for place, each in search.best.items()}
+
+
+class _Search:
+    """The best symbol found so far for each place."""
+
+    def __init__(self, file: int, places: Iterable[Place], breathe: Callable[[], None]) -> None:
+        self._file, self._breathe = file, breathe
+        self._by_address: dict[int, list[Place]] = {}
+        for place in places:
+            for address in {place.at, place.start}:
+                if address is not None:
+                    self._by_address.setdefault(address, []).append(place)
+        self._addresses = sorted(self._by_address)
+        self._sought = np.array(self._addresses, dtype=np.uint64)
+        self.best: dict[Place, _Candidate] = {}
+
+    def read(self, table: int, offset: int, size: int) -> None:
+        """Read a symbol table in pieces."""
+        piece = AT_ONCE * _SYMBOL.itemsize
+        for start in range(0, size, piece):
+            data = _read(self._file, min(piece, size - start), offset + start)
+            symbols = np.frombuffer(data[: len(data) // _SYMBOL.itemsize * _SYMBOL.itemsize], _SYMBOL)
+            begins = symbols["at"]
+            low = np.searchsorted(self._sought, begins)
+            high = np.searchsorted(self._sought, begins + np.maximum(symbols["size"], 1))
+            for index in np.flatnonzero((high > low) & (symbols["section"] != 0)).tolist():
+                self._enter(table, symbols[index], self._addresses[low[index] : high[index]])
+            self._breathe()
+
+    def _enter(self, table: int, symbol: Any, addresses: list[int]) -> None:
+        kind, at, name = int(symbol["kind"]), int(symbol["at"]), int(symbol["name"])
+        if kind & 15 not in {_NO_TYPE, _FUNCTION, _INDIRECT} or not name:
+            return
+        for address in addresses:
+            for place in self._by_address[address]:
+                is_exact = at == place.start
+                # It names a function if it begins there, or contains the place itself.
+                if at <= place.at and (is_exact or address == place.at):
+                    found = _Candidate(is_exact, kind & 15 != _NO_TYPE, at, kind >> 4 == 1, table, name)
+                    self.best[place] = max(self.best.get(place, found), found)
 
 
 def _tables(file: int, head: bytes) -> list[tuple[int, int, int]]:
@@ -98,52 +138,19 @@ def _tables(file: int, head: bytes) -> list[tuple[int, int, int]]:
     return found
 
 
-def _search(
-    file: int,
-    table: int,
-    offset: int,
-    size: int,
-    places: list[Place],
-    best: dict[Place, _Candidate],
-    breathe: Callable[[], None],
-) -> None:
-    """Enter the symbols of one table that contain a place, where they fit better than earlier ones."""
-    by_address: dict[int, list[Place]] = {}
-    for place in places:
-        for address in {place.at, place.start}:
-            if address is not None:
-                by_address.setdefault(address, []).append(place)
-    addresses = sorted(by_address)
-    sought = np.array(addresses, dtype=np.uint64)
-    piece = AT_ONCE * _SYMBOL.itemsize
-    for start in range(0, size, piece):
-        data = os.pread(file, min(piece, size - start), offset + start)
-        symbols = np.frombuffer(data[: len(data) // _SYMBOL.itemsize * _SYMBOL.itemsize], _SYMBOL)
-        begins = symbols["at"]
-        low = np.searchsorted(sought, begins)
-        high = np.searchsorted(sought, begins + np.maximum(symbols["size"], 1))
-        for index in np.flatnonzero((high > low) & (symbols["section"] != 0)).tolist():
-            symbol = symbols[index]
-            kind, at = int(symbol["kind"]), int(symbol["at"])
-            if kind & 15 not in {_NO_TYPE, _FUNCTION, _INDIRECT} or not symbol["name"]:
-                continue
-            for address in addresses[low[index] : high[index]]:
-                for place in by_address[address]:
-                    candidate = _Candidate(
-                        at == place.start, kind & 15 != _NO_TYPE, at, kind >> 4 == 1, table, int(symbol["name"])
-                    )
-                    # A function that begins before the place, and not one that only contains its start.
-                    if at <= place.at and (at == place.start or address == place.at):
-                        best[place] = max(best.get(place, candidate), candidate)
-        breathe()
-
-
 def _text(file: int, at: int) -> str:
-    return os.pread(file, LONGEST_NAME, at).partition(b"\0")[0].decode(errors="replace")
+    return _read(file, LONGEST_NAME, at).partition(b"\0")[0].decode(errors="replace")
 
 
 def _exactly(file: int, at: int, size: int) -> bytes:
-    data = os.pread(file, size, at)
+    data = _read(file, size, at)
     if len(data) != size:
         raise UnwindError("a library that ends too early")
     return data
+
+
+def _read(file: int, size: int, at: int) -> bytes:
+    try:
+        return os.pread(file, size, at)
+    except OverflowError as error:
+        raise UnwindError("a library that points beyond its end") from error

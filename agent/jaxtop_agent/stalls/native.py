@@ -1,7 +1,7 @@
 """When native stacks are read: once the process hangs, on a thread of its own.
 
-The file of a library may lie on a file system that does not answer, which may be why the process hangs. Nobody
-waits for that thread.
+The file of a library may lie on a file system that does not answer, which may be why the process hangs. So
+nobody waits for that thread.
 """
 
 from __future__ import annotations

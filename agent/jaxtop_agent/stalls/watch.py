@@ -81,14 +81,18 @@ class Stalls:
     def stacks(self) -> wire.Stacks | None:
         """Return the stacks of all threads; None if they cannot be read, and the source then says why."""
         try:
-            if self.is_still:
-                self.begin_native()
             known = self._native.current() if self._native is not None else ({}, [])
             threads = stacks.read(self._own_threads(), self._functions(), *known)
             return wire.Stacks(now_ms(), threads)
         except Exception as error:
             self._break(error)
             return None
+
+    def stacks_for_viewer(self) -> wire.Stacks | None:
+        """Return the stacks that a viewer asked for; if the process is still, native ones follow."""
+        if self.is_still:
+            self.begin_native()
+        return self.stacks()
 
     def begin_native(self) -> None:
         """Start to read native stacks; `stacks` has them once they have been read."""
