@@ -88,7 +88,7 @@ def sample(own: Collection[int], of_python: Collection[int] = ()) -> tuple[Nativ
     limit, memory = TimeLimit(), OwnMemory()
     try:
         walked = list(_walk(memory, limit, pid, {*own, this}, of_python))
-        named = _Names(memory, limit)
+        named = FunctionNames(memory, limit)
         named.look_up(frame for each in walked for frame in each.raw.frames)
         stacks = [(each, named.stack(each.raw)) for each in walked]
         chosen = [pair for pair in stacks if pair[0].task == pid or telling.communicates(pair[1].frames)][
@@ -120,7 +120,7 @@ def _walk(
         yield _Walked(task, waiting.text, raw)
 
 
-class _Names:
+class FunctionNames:
     """The names of the functions in some stacks."""
 
     def __init__(self, memory: OwnMemory, limit: TimeLimit) -> None:

@@ -30,13 +30,15 @@ def waiting(task: int) -> Waiting:
 
 
 def parsed(text: str) -> Waiting:
+    """Parse what the kernel says: the call and its arguments, or -1 outside of one; then both registers."""
     words = text.split()
+    if len(words) not in {3, 9} or not all(each.startswith("0x") for each in words[1:]):
+        return Waiting(text)
     try:
-        sp, pc = (int(each, 16) for each in words[-2:])
+        _, sp, pc = int(words[0]), int(words[-2], 16), int(words[-1], 16)
     except ValueError:
         return Waiting(text)
-    # A thread that waits, but not in a system call, was interrupted anywhere: by a fault, or a signal.
-    return Waiting(text, sp, pc) if len(words) > 3 and sp > 0 else Waiting(text)
+    return Waiting(text, sp, pc) if sp > 0 else Waiting(text)
 
 
 def tasks() -> list[int]:

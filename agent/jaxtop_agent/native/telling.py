@@ -27,8 +27,7 @@ _COMMUNICATION = re.compile(
 )
 # Threads of such libraries that wait here whenever there is nothing to do.
 _IDLE = re.compile(
-    r"gloo::transport::\w+::Loop::run|ncclProxy|ncclRas|ncclCommPoll|ncclAsyncThread|rcclProxy"
-    r"|CoordinationService|WaitForWork|WorkerLoop|AlarmLoop|PollingCycle|SlowOperationAlarm"
+    r"gloo::transport::\w+::Loop::run|[nr]cclProxy|[nr]cclRas|rasThreadMain|CoordinationService|WaitForWork"
 )
 
 
