@@ -29,6 +29,11 @@ def innermost_first(native: NativeStack) -> list[str]:
     return [native_text(each) for each in reversed(native.frames)]
 
 
+def libraries_of(native: NativeStack) -> list[str]:
+    """Return the libraries of the frames, the innermost first; empty where the frame names it itself."""
+    return [each.library * bool(each.function) * (each.count == 1) for each in reversed(native.frames)]
+
+
 def native_threads(stacks: Stacks) -> list[Thread]:
     """Return the threads whose native frames are known."""
     return [each for each in stacks.threads if each.native is not None]

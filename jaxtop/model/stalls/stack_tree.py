@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from jaxtop.model.naming.sentences import host_names
-from jaxtop.model.stalls.native import heading_of, innermost_first
+from jaxtop.model.stalls.native import heading_of, innermost_first, libraries_of
 from jaxtop.model.stalls.stacks import StackGroup, line_text, place_text, stack_groups
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class StackNode:
     """A group, a host, a thread or a line: the most specific field that is set.
 
-    `text` is a native frame, or the heading of those of a thread.
+    `text` is a native frame of a `library`, or the heading of those of a thread.
     """
 
     path: tuple[Hashable, ...]
@@ -32,6 +32,7 @@ class StackNode:
     thread: Thread | None = None
     frame: Place | None = None
     text: str = ""
+    library: str = ""
     is_group: bool = False
     run: str = ""
 
@@ -70,7 +71,7 @@ class StackNode:
     def place(self) -> str:
         """Where it is, as text: the innermost line, or the native function in which a thread waits."""
         if self.text:
-            return ""
+            return self.library
         if self.thread is not None and not self.thread.frames and self.thread.native is not None:
             return self.thread.native.waits_in
         return place_text(self.innermost)
@@ -89,12 +90,17 @@ class StackNode:
             return ()
         if self.thread is not None:
             lines = list(reversed(self.thread.frames))
-            native = self.thread.native
-            texts = [] if native is None else [heading_of(native), *innermost_first(native)]
-            return [
-                *(self._child(("line", i), frame=line) for i, line in enumerate(lines)),
-                *(self._child(("native", i), text=text) for i, text in enumerate(texts)),
-            ]
+            children = [self._child(("line", i), frame=line) for i, line in enumerate(lines)]
+            if (native := self.thread.native) is not None:
+                texts = [
+                    (heading_of(native), ""),
+                    *zip(innermost_first(native), libraries_of(native), strict=True),
+                ]
+                children += [
+                    self._child(("native", i), text=text, library=library)
+                    for i, (text, library) in enumerate(texts)
+                ]
+            return children
         if self.is_group and len(self.hosts) > 1:
             return [self._child((host.agent,), hosts=(host,), run="") for host in self.hosts]
         threads = self.hosts[0].stacks.threads

@@ -13,8 +13,8 @@ from tests.support import PYTHON, ROOT, environment, free_port, processes
 
 PROGRAM = ROOT / "tests" / "programs" / "waiting.py"
 GDB = shutil.which("gdb")
-# Prints the frames that are on the stack: not those of inlined functions, and not those of functions that ended
-# with a jump to the next one, of which a debugger knows by other means.
+# Prints the frames that are on the stack: not those of inlined functions, and not those of functions that
+# ended with a jump to the next one, of which a debugger knows by other means.
 LOOK = """
 python
 frame = gdb.newest_frame()

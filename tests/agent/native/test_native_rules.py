@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 
 import pytest
 
@@ -145,12 +146,9 @@ def test_random_bytes_are_rules_or_an_error(seed):
     dice = random.Random(seed)
     for _ in range(500):
         noise = dice.randbytes(dice.randrange(40))
-        for read in (
-            lambda: rules_at(entry(noise), START + dice.randrange(256)),
-            lambda: evaluate(noise, dict.fromkeys(range(17), dice.getrandbits(64)), lambda at: at),
-            lambda: Cursor(noise).encoded(dice.randrange(256)),
-        ):
-            try:
-                read()
-            except UnwindError as error:
-                assert str(error)
+        with suppress(UnwindError):
+            rules_at(entry(noise), START + dice.randrange(256))
+        with suppress(UnwindError):
+            evaluate(noise, dict.fromkeys(range(17), dice.getrandbits(64)), lambda at: at)
+        with suppress(UnwindError):
+            Cursor(noise).encoded(dice.randrange(256))

@@ -31,7 +31,7 @@ class Reader:
         self.is_current, self.found = True, []
         monkeypatch.setattr(NativeThread, "is_current", property(lambda _: self.is_current))
         monkeypatch.setattr(native.time, "monotonic", lambda: self.now)
-        monkeypatch.setattr(sampling, "sample", lambda own, of_python: self.sample())
+        monkeypatch.setattr(sampling, "sample", lambda *_: self.sample())
 
     def sample(self):
         if isinstance(self.found, Exception):
