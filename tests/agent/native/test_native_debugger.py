@@ -32,7 +32,6 @@ def sampled(folder, what, *more, devices=1):
     options = {"env": environment(devices), "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     with processes(*commands, imports_jax=True, **options) as (process, *_):
         found = json.loads(next(line for line in process.stdout if line.startswith("{")))
-        print({name: found[name] for name in ("cpu_ms", "wall_ms", "rss_kb")}, found["sampled"])
         return found, debugged(process.pid, folder)
 
 

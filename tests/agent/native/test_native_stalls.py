@@ -30,7 +30,7 @@ class Reader:
         self.now = 100.0
         self.is_current, self.found = True, []
         monkeypatch.setattr(NativeThread, "is_current", property(lambda _: self.is_current))
-        monkeypatch.setattr(native.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr("jaxtop_agent.stalls.native.time.monotonic", lambda: self.now)
         monkeypatch.setattr(sampling, "sample", lambda *_: self.sample())
 
     def sample(self):
@@ -129,7 +129,7 @@ def test_a_file_that_does_not_come_delays_nothing_and_is_reported(reader):
 def test_native_frames_survive_a_message_that_is_cut(monkeypatch):
     monkeypatch.setattr(stacks, "MOST_BYTES", 6000)
     others = [wire.Thread("tf_XLAEigen", False, (), native=STACK)]
-    found = stacks.read(frozenset(), (), {threading.main_thread().ident: STACK}, others)
+    found = stacks.read(frozenset(), (), {threading.main_thread().ident or 0: STACK}, others)
     assert found[0].is_main and found[0].native == STACK
 
 
