@@ -67,14 +67,7 @@ def report():
         waiting = tasks.waiting(pid)
         same = same + 1 if waiting.is_known and waiting.text == before else 0
         before = waiting.text
-    began, used = time.monotonic(), time.thread_time()
-    rss = resident()
     sampled = sampling.sample((), ())
-    cost = {
-        "cpu_ms": 1000 * (time.thread_time() - used),
-        "wall_ms": 1000 * (time.monotonic() - began),
-        "rss_kb": resident() - rss,
-    }
     memory = OwnMemory()
     raw = unwinding.Unwinder(memory).walk(waiting.pc, waiting.sp)
     names = sampling.FunctionNames(memory, sampling.TimeLimit())
@@ -89,12 +82,7 @@ def report():
         }
         for each in sampled
     ]
-    print(json.dumps({"frames": frames, "why": raw.why_incomplete, "sampled": found, **cost}), flush=True)
-
-
-def resident():
-    with open("/proc/self/status") as status:
-        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS:"))
+    print(json.dumps({"frames": frames, "why": raw.why_incomplete, "sampled": found}), flush=True)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from jaxtop_agent.native.memory import UnwindError
 from jaxtop_agent.native.rules import AT, RBP
 
 if TYPE_CHECKING:
-    from jaxtop_agent.native.memory import Area, OwnMemory
+    from jaxtop_agent.native.memory import MemoryArea, OwnMemory
     from jaxtop_agent.native.rules import FrameRules
 
 # The most bytes that are searched: few functions have larger frames.
@@ -32,7 +32,7 @@ _SUBTRACT, _SUBTRACT_BYTE = b"\x48\x81\xec", b"\x48\x83\xec"
 MOST_OF_BEGINNING = 48
 
 
-def frame_pointer(memory: OwnMemory, stack: Area, sp: int, start: int, rules: FrameRules) -> int:
+def frame_pointer(memory: OwnMemory, stack: MemoryArea, sp: int, start: int, rules: FrameRules) -> int:
     """Return the frame pointer of the function that begins at `start`; raise if it is not certain."""
     if rules.register == RBP and rules.offset == _ABOVE and not rules.expression:
         found = _by_call(memory, stack, sp, start)
@@ -42,7 +42,7 @@ def frame_pointer(memory: OwnMemory, stack: Area, sp: int, start: int, rules: Fr
     raise UnwindError("register rbp is unknown: no function that was called has saved it")
 
 
-def _by_call(memory: OwnMemory, stack: Area, sp: int, start: int) -> int | None:
+def _by_call(memory: OwnMemory, stack: MemoryArea, sp: int, start: int) -> int | None:
     """Return it by the call that made the frame."""
     for at in range((sp + 15) & ~15, min(sp + MOST_OF_FRAME, stack.end - _ABOVE), 16):
         returns = memory.word(at + 8)
@@ -51,7 +51,7 @@ def _by_call(memory: OwnMemory, stack: Area, sp: int, start: int) -> int | None:
     return None
 
 
-def _by_beginning(memory: OwnMemory, stack: Area, sp: int, start: int, rules: FrameRules) -> int | None:
+def _by_beginning(memory: OwnMemory, stack: MemoryArea, sp: int, start: int, rules: FrameRules) -> int | None:
     """Return it by what the first instructions of the function took from the stack."""
     code = memory.read(start, MOST_OF_BEGINNING).removeprefix(_MARK)
     if not code.startswith(_BEGINNINGS):

@@ -21,7 +21,7 @@ class UnwindError(Exception):
     """Memory or a file that cannot be read or makes no sense; the text says why."""
 
 
-class Area(NamedTuple):
+class MemoryArea(NamedTuple):
     """A mapping of the process."""
 
     start: int
@@ -46,12 +46,12 @@ class OwnMemory:
         if file >= 0:
             os.close(file)
 
-    def area(self, address: int) -> Area | None:
+    def area(self, address: int) -> MemoryArea | None:
         """Return the mapping that contains an address."""
         at = bisect_right(self._starts, address) - 1
         return self._areas[at] if at >= 0 and address < self._areas[at].end else None
 
-    def first_of(self, area: Area) -> Area | None:
+    def first_of(self, area: MemoryArea) -> MemoryArea | None:
         """Return the mapping with the beginning of the file of which `area` is a part."""
         at = bisect_right(self._starts, area.start) - 1
         while at >= 0 and self._areas[at].path == area.path:
@@ -103,7 +103,7 @@ class OwnMemory:
         return page
 
 
-def read_areas() -> list[Area]:
+def read_areas() -> list[MemoryArea]:
     """Return the mappings of this process in order."""
     file = os.open("/proc/self/maps", os.O_RDONLY | os.O_CLOEXEC)
     parts: list[bytes] = []
@@ -117,14 +117,16 @@ def read_areas() -> list[Area]:
     return areas_of(b"".join(parts).decode(errors="surrogateescape"))
 
 
-def areas_of(text: str) -> list[Area]:
+def areas_of(text: str) -> list[MemoryArea]:
     """Parse a list of mappings; raise `UnwindError` if it makes no sense."""
     found = []
     try:
         for line in text.splitlines():
             addresses, flags, offset, _, _, *path = line.split(None, 5)
             start, _, end = addresses.partition("-")
-            found.append(Area(int(start, 16), int(end, 16), flags, int(offset, 16), path[0] if path else ""))
+            found.append(
+                MemoryArea(int(start, 16), int(end, 16), flags, int(offset, 16), path[0] if path else "")
+            )
     except ValueError as error:
         raise UnwindError("the list of mappings cannot be read") from error
     return sorted(found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import re
 from contextlib import suppress
 from functools import lru_cache
@@ -56,11 +57,11 @@ def demangled(name: str) -> str:
 
 @lru_cache(maxsize=1)
 def _demangler() -> tuple[Any, Any] | None:
-    """Return the demangler of the C++ runtime, and what frees its results."""
+    """Return the demangler of a C++ runtime that is loaded, and what frees its results; nothing is loaded."""
     libc = ctypes.CDLL(None)
     for library in (None, *_LIBRARIES):
         with suppress(OSError, AttributeError):
-            demangle = ctypes.CDLL(library).__cxa_demangle
+            demangle = ctypes.CDLL(library, os.RTLD_NOLOAD | os.RTLD_NOW).__cxa_demangle
             demangle.restype, demangle.argtypes = ctypes.c_void_p, [ctypes.c_char_p, *[ctypes.c_void_p] * 3]
             free = libc.free
             free.restype, free.argtypes = None, [ctypes.c_void_p]

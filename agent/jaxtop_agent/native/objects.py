@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop_agent.native.memory import UnwindError
 
 if TYPE_CHECKING:
-    from jaxtop_agent.native.memory import Area, OwnMemory
+    from jaxtop_agent.native.memory import MemoryArea, OwnMemory
 
 _MAGIC = b"\x7fELF\x02\x01"  # 64 bits, little endian
 _X86_64 = 62
@@ -51,7 +51,7 @@ class ElfObjects:
             self._read[first.start] = self._object(first)
         return self._read[first.start]
 
-    def _object(self, first: Area) -> ElfObject:
+    def _object(self, first: MemoryArea) -> ElfObject:
         memory = self._memory
         header = memory.read(first.start, _HEADER.size)
         _, machine, _, _, at, _, _, _, size, count, *_ = _HEADER.unpack(header)

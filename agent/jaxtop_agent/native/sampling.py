@@ -13,7 +13,7 @@ from jaxtop.base.names import legible, shorten
 from jaxtop_agent.core.waiting import BREATH_S, SLICE_S
 from jaxtop_agent.native import names, tasks, telling
 from jaxtop_agent.native.memory import OwnMemory, UnwindError
-from jaxtop_agent.native.symbols import Place, function_names
+from jaxtop_agent.native.symbols import CodePlace, function_names
 from jaxtop_agent.native.unwinding import Unwinder
 
 if TYPE_CHECKING:
@@ -125,12 +125,12 @@ class FunctionNames:
 
     def __init__(self, memory: OwnMemory, limit: TimeLimit) -> None:
         self._memory, self._limit = memory, limit
-        self._names: dict[tuple[str, Place], str] = {}
+        self._names: dict[tuple[str, CodePlace], str] = {}
         self._program = os.readlink("/proc/self/exe")  # noqa: PTH115 - it may end with " (deleted)"
 
     def look_up(self, frames: Iterable[RawFrame]) -> None:
         """Look up the functions of all frames at once: each symbol table is read once."""
-        by_object: dict[ElfObject, set[Place]] = {}
+        by_object: dict[ElfObject, set[CodePlace]] = {}
         for frame in frames:
             if frame.found is not None:
                 by_object.setdefault(frame.found, set()).add(_place(frame, frame.found))
@@ -181,6 +181,6 @@ class FunctionNames:
         return wire.NativeFrame("", library, max(0, frame.inside - found.bias))
 
 
-def _place(frame: RawFrame, found: ElfObject) -> Place:
+def _place(frame: RawFrame, found: ElfObject) -> CodePlace:
     start = None if frame.start is None else frame.start - found.bias
-    return Place(frame.inside - found.bias, start)
+    return CodePlace(frame.inside - found.bias, start)

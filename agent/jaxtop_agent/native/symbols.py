@@ -36,7 +36,7 @@ LONGEST_NAME = 4096
 COMPARED = 1024
 
 
-class Place(NamedTuple):
+class CodePlace(NamedTuple):
     """An address in a file, and where its function begins there, if that is known."""
 
     at: int
@@ -55,8 +55,8 @@ class _Candidate(NamedTuple):
 
 
 def function_names(
-    memory: OwnMemory, found: ElfObject, places: Iterable[Place], breathe: Callable[[], None]
-) -> dict[Place, str]:
+    memory: OwnMemory, found: ElfObject, places: Iterable[CodePlace], breathe: Callable[[], None]
+) -> dict[CodePlace, str]:
     """Return the names of functions of one object; raise `UnwindError` or OSError without its file."""
     if not found.path.startswith("/"):
         return {}
@@ -71,8 +71,8 @@ def function_names(
 
 
 def names_in(
-    file: int, head: bytes, places: Iterable[Place], breathe: Callable[[], None]
-) -> dict[Place, str]:
+    file: int, head: bytes, places: Iterable[CodePlace], breathe: Callable[[], None]
+) -> dict[CodePlace, str]:
     """Return the names of functions in an open file that begins with `head`."""
     search, tables = _Search(file, places, breathe), _tables(file, head)
     for table, (offset, size, _) in enumerate(tables):
@@ -83,16 +83,16 @@ def names_in(
 class _Search:
     """The best symbol found so far for each place."""
 
-    def __init__(self, file: int, places: Iterable[Place], breathe: Callable[[], None]) -> None:
+    def __init__(self, file: int, places: Iterable[CodePlace], breathe: Callable[[], None]) -> None:
         self._file, self._breathe = file, breathe
-        self._by_address: dict[int, list[Place]] = {}
+        self._by_address: dict[int, list[CodePlace]] = {}
         for place in places:
             for address in {place.at, place.start}:
                 if address is not None:
                     self._by_address.setdefault(address, []).append(place)
         self._addresses = sorted(self._by_address)
         self._sought = np.array(self._addresses, dtype=np.uint64)
-        self.best: dict[Place, _Candidate] = {}
+        self.best: dict[CodePlace, _Candidate] = {}
 
     def read(self, table: int, offset: int, size: int) -> None:
         """Read a symbol table in pieces."""

@@ -18,7 +18,7 @@ _PLUMBING = re.compile(
     r"|::(?:BlockUntilReady|WaitForNotification\w*|operator\(\)|__invoke)$|^(?:nsync|folly)_?"
 )
 # Libraries of the system, which wait for whoever called them.
-_SYSTEM = re.compile(r"^(?:libc|libc-2|libpthread|ld-linux|libstdc\+\+|libgcc_s|libm|\[vdso\])[-.\]]?")
+_SYSTEM = re.compile(r"^(?:(?:libc|libm|libpthread|libstdc\+\+|libgcc_s|ld-linux|ld-musl)[-.]|\[vdso\])")
 # Functions of libraries that communicate.
 _COMMUNICATION = re.compile(
     r"nccl|rccl|gloo|mpi_|ucp_|ucc_|Collective|Communicator|Rendezvous|AllReduce|AllGather|AllToAll"

@@ -32,7 +32,7 @@ from jaxtop_agent.native.rules import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jaxtop_agent.native.memory import Area, OwnMemory
+    from jaxtop_agent.native.memory import MemoryArea, OwnMemory
     from jaxtop_agent.native.objects import ElfObject
     from jaxtop_agent.native.rules import RegisterRule
 
@@ -127,7 +127,7 @@ class Unwinder:
             self._known[pc] = known
         return known
 
-    def _caller(self, known: _Known, registers: dict[int, int], stack: Area) -> dict[int, int] | None:
+    def _caller(self, known: _Known, registers: dict[int, int], stack: MemoryArea) -> dict[int, int] | None:
         """Return the registers of the caller; None if there is no caller."""
         rules = known.rules
         if rules.registers.get(known.returns_to, (AT, 0))[0] == UNDEFINED:
@@ -166,7 +166,9 @@ class Unwinder:
             raise UnknownRegister(rules.register)
         return (registers[rules.register] + rules.offset) & WORD
 
-    def _value(self, rule: RegisterRule, frame: int, registers: dict[int, int], stack: Area) -> int | None:
+    def _value(
+        self, rule: RegisterRule, frame: int, registers: dict[int, int], stack: MemoryArea
+    ) -> int | None:
         kind, value = rule
         if kind == UNDEFINED:
             return None
@@ -183,7 +185,7 @@ class Unwinder:
         assert kind in {IS, IS_EXPRESSION}
         return (frame + value) & WORD
 
-    def _on_stack(self, address: int, stack: Area) -> int:
+    def _on_stack(self, address: int, stack: MemoryArea) -> int:
         if not stack.start - _BELOW <= address <= stack.end - 8:
             raise UnwindError(f"a saved register at {address:#x} is not in the stack")
         return self._memory.word(address)

@@ -17,7 +17,7 @@ from jaxtop import wire
 from jaxtop_agent.native import names, sampling, symbols, tasks, telling
 from jaxtop_agent.native.memory import OwnMemory, UnwindError, areas_of, read_areas
 from jaxtop_agent.native.objects import ElfObject, ElfObjects
-from jaxtop_agent.native.symbols import Place, names_in
+from jaxtop_agent.native.symbols import CodePlace, names_in
 from jaxtop_agent.native.unwinding import Unwinder
 from tests.cases import thorough
 from tests.support import eventually
@@ -201,7 +201,7 @@ def test_a_damaged_library_gives_names_or_an_error(tmp_path, seed):
     dice, (path, _) = random.Random(seed), library()
     with open(path, "rb") as file:
         whole = file.read()
-    places = [Place(at, at - 16) for at in range(0x1000, len(whole), 997)]
+    places = [CodePlace(at, at - 16) for at in range(0x1000, len(whole), 997)]
     damaged = tmp_path / "damaged.so"
     for _ in range(30):
         data = bytearray(whole[: dice.choice([len(whole), dice.randrange(64, len(whole)), 64])])
@@ -226,12 +226,12 @@ def test_a_library_that_was_replaced_on_disk_gives_no_wrong_names(tmp_path):
     with open(path, "rb") as file:
         other.write_bytes(file.read().replace(b"\x7fELF\x02\x01\x01", b"\x7fELF\x02\x01\x02", 1))
     with memory() as read:
-        assert symbols.function_names(read, found, [Place(0x4000, None)], int) is not None
+        assert symbols.function_names(read, found, [CodePlace(0x4000, None)], int) is not None
         with pytest.raises(UnwindError, match="on disk is not what is in memory"):
-            symbols.function_names(read, found._replace(path=str(other)), [Place(0x4000, None)], int)
+            symbols.function_names(read, found._replace(path=str(other)), [CodePlace(0x4000, None)], int)
         with pytest.raises(OSError, match="No such file"):
-            symbols.function_names(read, found._replace(path="/nowhere.so"), [Place(0x4000, None)], int)
-        assert symbols.function_names(read, found._replace(path="[vdso]"), [Place(0, None)], int) == {}
+            symbols.function_names(read, found._replace(path="/nowhere.so"), [CodePlace(0x4000, None)], int)
+        assert symbols.function_names(read, found._replace(path="[vdso]"), [CodePlace(0, None)], int) == {}
 
 
 def test_memory_without_a_library_has_no_object():
@@ -295,6 +295,12 @@ def test_without_communication_it_is_the_innermost_of_no_general_library():
     )
     assert telling.waits_in(frames("poll", library="libc.so.6")) == ""
     assert telling.waits_in(()) == ""
+
+
+def test_only_libraries_of_the_system_are_general():
+    assert telling.waits_in(frames("cuStreamSynchronize", library="libcuda.so.1")) == "cuStreamSynchronize"
+    for library in ("libc.so.6", "libc-2.31.so", "libstdc++.so.6.0.30", "[vdso]", "ld-linux-x86-64.so.2"):
+        assert telling.is_of_system(library)
 
 
 def test_threads_that_wait_for_work_do_not_communicate():
