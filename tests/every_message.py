@@ -12,6 +12,15 @@ if TYPE_CHECKING:
 DEVICE = wire.Device(
     id=2048, kind="NVIDIA H100", platform="gpu", local_id=0, coords=(0, 1, 2), core_on_chip=1, slice_index=3
 )
+NATIVE = wire.NativeStack(
+    (
+        wire.NativeFrame("python", "python", 0, 14),
+        wire.NativeFrame("gloo::allreduce", "libjax_common.so"),
+        wire.NativeFrame("", "libc.so.6", 0x85F16),
+    ),
+    "gloo::allreduce",
+    "its time is over",
+)
 PEER = wire.Peer(
     agent="a1",
     process_index=1,
@@ -177,7 +186,13 @@ MESSAGES = (
         40,
         wire.InputQueue("threads", 0, 4, 50, 46, 1),
     ),
-    wire.Stacks(10, (wire.Thread("MainThread", True, (wire.Place("train.py", 88, "load_batch"),)),)),
+    wire.Stacks(
+        10,
+        (
+            wire.Thread("MainThread", True, (wire.Place("train.py", 88, "load_batch"),)),
+            wire.Thread("tf_XLAEigen", False, (), native=NATIVE),
+        ),
+    ),
     wire.Compile(10, "step", 1500),
     wire.Event(10, "warning", "source", "arrays is off"),
     wire.Bye(10, "ended"),

@@ -143,6 +143,19 @@ LIMITS = {
         ),
         Limit("frames of a stack", "jaxtop_agent.stalls.stacks:MOST_FRAMES", "", "the innermost"),
         Limit(
+            "threads with native frames",
+            "jaxtop_agent.native.sampling:MOST_THREADS",
+            "",
+            "the main thread, Python's, then others that communicate",
+        ),
+        Limit("native frames of a thread", "jaxtop_agent.native.sampling:MOST_FRAMES", "", "the innermost"),
+        Limit(
+            "CPU time to read native frames",
+            "jaxtop_agent.native.sampling:CPU_S",
+            "s",
+            "the stacks are incomplete, and say so",
+        ),
+        Limit(
             "scalars that are followed",
             "jaxtop_agent.logged.courses:MOST_COURSES",
             "",

@@ -120,3 +120,29 @@ def standing(hosts: int = HOSTS, devices: int = DEVICES) -> list[wire.Frame]:
         frames.append(frame(agent_id(index), pulse, NOW, 3))
         frames.append(frame(agent_id(index), stacks(LOADS if is_last else WAITS)))
     return frames
+
+
+GLOO = wire.NativeStack(
+    (
+        wire.NativeFrame("python", "python", 0, 14),
+        wire.NativeFrame("gloo::allreduce", "libjax_common.so"),
+        wire.NativeFrame("", "libc.so.6", 0x85F16),
+    ),
+    "gloo::allreduce",
+)
+
+
+def with_native(
+    waiting: wire.NativeStack | None = None,
+    cause: wire.NativeStack | None = None,
+    others: tuple[wire.Thread, ...] = (),
+) -> list[wire.Frame]:
+    """Three hosts wait, and the last one reads; their stacks have native frames."""
+    frames = standing()
+    for index in range(HOSTS):
+        is_last = index == HOSTS - 1
+        told = stacks(LOADS if is_last else WAITS, ago=1.0)
+        main, *rest = told.threads
+        main = replace(main, native=cause if is_last else waiting or GLOO)
+        frames.append(frame(agent_id(index), replace(told, threads=(main, *rest, *others)), sequence=9))
+    return frames

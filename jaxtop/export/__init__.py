@@ -7,6 +7,7 @@ What is where, in the order in which to read it:
 - collectives.py: collectives and traffic of mesh axes, as plain values
 - compiles.py: compilations, as plain values
 - peaks.py: what holds memory at a peak, as plain values
+- stacks.py: stacks, as plain values
 - findings.py: findings, as plain values
 - check.py: the result of `jaxtop check`, as text, JSON and Markdown
 - csv.py: the devices as CSV

@@ -13,6 +13,7 @@ from jaxtop.export import collectives as of_collectives
 from jaxtop.export import compiles as of_compiles
 from jaxtop.export import findings as of_findings
 from jaxtop.export import peaks
+from jaxtop.export import stacks as of_stacks
 from jaxtop.export.check import Checkup, as_role, rules_document
 from jaxtop.export.readings import (
     OF_DEVICES,
@@ -175,6 +176,7 @@ def _host(cluster: Cluster, each: HostReading, now: float, of_agents: Mapping[st
         "served": dict(pulse.served),
         "ledger": _ledger(last),
         "input_queue": _input_queue(view.current),
+        "stacks": of_stacks.as_value(last),
         "sources": dict(hello.sources) if hello else {},
         "agent": {
             "cpu_percent": scaled(pulse.cost.cpu_ppm, 10_000),

@@ -116,5 +116,5 @@ from jaxtop.wire.pulse import (
     Step,
 )
 from jaxtop.wire.scalars import Curves, Rise, Scalar, ScalarCurve, Scalars, is_loss, is_norm
-from jaxtop.wire.stacks import COMPILED, Place, Stacks, Thread
+from jaxtop.wire.stacks import COMPILED, NativeFrame, NativeStack, Place, Stacks, Thread
 from jaxtop.wire.windows import Launch, Round, Window

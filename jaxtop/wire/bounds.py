@@ -22,6 +22,7 @@ MAX_DIMENSIONS = 64
 MAX_SHARDINGS = 10_000
 MAX_GROUPS = 100_000
 MAX_OPERATIONS = 1_000
+MAX_NATIVE_FRAMES = 1_000
 # The year 2262: recordings store nanoseconds in 63 bits.
 LATEST_S = (1 << 63) // 10**9
 

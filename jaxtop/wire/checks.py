@@ -14,6 +14,7 @@ from jaxtop.wire.bounds import (
     MAX_DEVICES,
     MAX_DIMENSIONS,
     MAX_GROUPS,
+    MAX_NATIVE_FRAMES,
     MAX_OPERATIONS,
     MAX_PLACES,
     MAX_SHARDINGS,
@@ -23,6 +24,7 @@ from jaxtop.wire.hosts import Hello
 from jaxtop.wire.ids import Ids, check_ids
 from jaxtop.wire.operations import Operations
 from jaxtop.wire.programs import Inventory, ReplicaGroups
+from jaxtop.wire.stacks import Stacks
 from jaxtop.wire.windows import Window
 
 if TYPE_CHECKING:
@@ -149,6 +151,14 @@ def _check_operations(found: Operations) -> None:
         raise Unreadable("more operations than any agent lists")
 
 
+def _check_stacks(stacks: Stacks) -> None:
+    native = [each.native for each in stacks.threads if each.native is not None]
+    if sum(len(each.frames) for each in native) > MAX_NATIVE_FRAMES:
+        raise Unreadable("more native frames than any agent sends")
+    if any(frame.offset < 0 or not frame.count for each in native for frame in each.frames):
+        raise Unreadable("a native frame that cannot be")
+
+
 def _check_hello(hello: Hello) -> None:
     if any(len(device.coords or ()) > MAX_DIMENSIONS for device in hello.devices):
         raise Unreadable("coordinates of too many dimensions")
@@ -165,4 +175,5 @@ _CHECKS: dict[type, Callable[[Any], None]] = {
     Inventory: _check_inventory,
     Window: _check_window,
     Operations: _check_operations,
+    Stacks: _check_stacks,
 }

@@ -92,6 +92,8 @@ def documents():
     stalled.compiling = {1: "step"}
     stalled.stand(0, at=staged_stalls.VALUE)
     stalled.go_on()
+    native = wire.NativeStack((wire.NativeFrame("gloo::allreduce", "libjax_common.so"),), "gloo::allreduce")
+    stalled.say(1, wire.Stacks(int(stalled.now * 1000), (wire.Thread("main", True, (), native=native),)))
     yield to_document(stalled.cluster, stalled.now)
 
 

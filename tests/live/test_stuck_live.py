@@ -71,13 +71,18 @@ def test_a_stuck_run_ends_with_the_stacks_of_all_its_processes_in_their_black_bo
     """Of which one sleeps for ever in Python, and the other waits for it in a collective."""
     said, boxes = ends(home, "sleep")
     assert "stuck.py:" in said[0][1] and " sleep; what it did" in said[1][1]
+    assert " in gloo::" in said[0][1]
     done = jaxtop_here("postmortem", *boxes)
+    assert done.stdout.count("; it waited in gloo::") == 1
+    whole = jaxtop_here("postmortem", "--process", "0", *boxes)
+    assert "the main thread waited in gloo::" in whole.stdout
     assert done.stdout.count("was ended by its agent: all processes of the run were stuck") == 2
     for box, function in zip(boxes, ("<module>", "sleep"), strict=True):
         with replay.opened([Path(box)]) as (session, (_, end)):
             (host,) = newest_hosts(session.at(end))
         main = next(each for each in host.stacks.threads if each.is_main)
         assert function in [each.function for each in main.frames]
+        assert main.native.frames[0].library == "python" and not main.native.why_incomplete
         assert (host.bye.reason, host.bye.status) == (STUCK, STUCK_STATUS)
         assert host.devices and host.ledger.at_ms
 

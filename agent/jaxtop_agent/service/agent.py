@@ -268,9 +268,10 @@ class Agent:
             worker.start()
 
     def _start_late(self, name: str, target: Callable[[], None]) -> None:
-        """Start one more thread of the agent."""
+        """Start one more thread of the agent; it takes the place of one with its name that has ended."""
         worker = Worker(name, target, self._failure(name))
-        self._workers = [*self._workers, worker]
+        others = [each for each in self._workers if each.name != name or not each.join(0.0)]
+        self._workers = [*others, worker]
         worker.start()
 
     def _failure(self, name: str) -> Callable[[BaseException], None]:

@@ -74,7 +74,7 @@ class Answers:
                 if self._board.capture.has_changed:
                     self._board.bells.windows.ring()
             case "stacks":  # they contain no values, so every authorised viewer may read them
-                stacks = self._stalls.stacks()
+                stacks = self._stalls.stacks_for_viewer()
                 error = NO_STACKS + self._board.sources["stalls"] if stacks is None else ""
                 messages = [] if stacks is None else [("stacks", wire.encode(stacks))]
             case "still":

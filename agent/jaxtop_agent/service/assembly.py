@@ -23,6 +23,7 @@ from jaxtop_agent.service.publisher import Publisher
 from jaxtop_agent.service.registrar import Registrar
 from jaxtop_agent.service.sampler import Sampler
 from jaxtop_agent.stalls.activity import MainThread
+from jaxtop_agent.stalls.native import NativeStacks
 from jaxtop_agent.stalls.watch import Stalls
 
 if TYPE_CHECKING:
@@ -70,7 +71,8 @@ class Assembly:
         self._keeper = LedgerKeeper(
             board, hooks, progress, script.phases, self._book(), scraper=self._scraper
         )
-        stalls = Stalls(board, hooks, progress, own.idents)
+        native = NativeStacks(board, own.names, own.start)
+        stalls = Stalls(board, hooks, progress, own.idents, native)
         messages = Messages(board, hooks, progress, own.names, stalls)
         self._stuck = self._stuck_watch()
         answers = Answers(

@@ -10,6 +10,8 @@ import os
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from jaxtop import wire
 from jaxtop.base.names import shorten
 from jaxtop_agent.arrays import origins, running
@@ -18,7 +20,7 @@ from jaxtop_agent.core.waiting import breathe
 from jaxtop_agent.stalls import calls
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping, Sequence
     from types import CodeType, FrameType
 
 MOST_THREADS, MOST_FRAMES = 64, 64
@@ -31,11 +33,18 @@ LONGEST = 120
 NAMELESS = "without a name"
 
 
-def read(own: frozenset[int], functions: Collection[str] = ()) -> tuple[wire.Thread, ...]:
-    """Return the stacks of all Python threads except `own`, the main thread first.
+def read(
+    own: frozenset[int],
+    functions: Collection[str] = (),
+    native: Mapping[int, wire.NativeStack] | None = None,
+    others: Sequence[wire.Thread] = (),
+) -> tuple[wire.Thread, ...]:
+    """Return the stacks of all Python threads except `own`, the main thread first, and then `others`.
 
     If the main thread has called a compiled function, or one of `functions`, that call is the last frame.
+    `native` has the native stacks of some threads by their idents.
     """
+    native = native or {}
     names = {ident: threads.fact(each, "_name", NAMELESS) for ident, each in threads.listed().items()}
     main, frames = threads.main_ident(), running.frames()
     there = sorted(frames.keys() - own, key=lambda ident: (ident != main, ident))
@@ -49,18 +58,18 @@ def read(own: frozenset[int], functions: Collection[str] = ()) -> tuple[wire.Thr
                 if ident in frames:  # it may have ended since
                     thread = _thread(names.get(ident, NAMELESS), ident == main, frames[ident])
                     launch = calls.launch(frames[ident], functions) if ident == main else None
-                    found.append(_with_launch(thread, launch))
+                    found.append(replace(_with_launch(thread, launch), native=native.get(ident)))
         finally:
             frames.clear()
         breathe()
-    return _bounded(found)
+    return _bounded([*found, *others])
 
 
 def _with_launch(thread: wire.Thread, name: str | None) -> wire.Thread:
     if name is None:
         return thread
     inside = wire.Place(wire.COMPILED, thread.frames[-1].line, name[:LONGEST])
-    return wire.Thread(thread.name, thread.is_main, (*thread.frames, inside), thread.unsent)
+    return replace(thread, frames=(*thread.frames, inside))
 
 
 def _thread(name: str, is_main: bool, frame: FrameType) -> wire.Thread:
@@ -91,7 +100,7 @@ def _bounded(threads: list[wire.Thread]) -> tuple[wire.Thread, ...]:
 
 def _cut(thread: wire.Thread, most: int) -> wire.Thread:
     left_out = max(0, len(thread.frames) - most)
-    return wire.Thread(thread.name, thread.is_main, thread.frames[left_out:], thread.unsent + left_out)
+    return replace(thread, frames=thread.frames[left_out:], unsent=thread.unsent + left_out)
 
 
 @lru_cache(maxsize=4096)

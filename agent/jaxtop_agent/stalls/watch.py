@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from jaxtop_agent.core.board import Board
     from jaxtop_agent.hooks.jax import Hooks
+    from jaxtop_agent.stalls.native import NativeStacks
     from jaxtop_agent.steps.progress import Progress
 
 # Looks at shorter intervals would take every second launch for a separate rhythm.
@@ -37,17 +38,24 @@ class Stalls:
     """Detects stalls; used on the publisher's thread only. A failure here turns off only this source."""
 
     def __init__(
-        self, board: Board, hooks: Hooks, progress: Progress, own_threads: Callable[[], frozenset[int]]
+        self,
+        board: Board,
+        hooks: Hooks,
+        progress: Progress,
+        own_threads: Callable[[], frozenset[int]],
+        native: NativeStacks | None = None,
     ) -> None:
         self._board = board
         self._hooks = hooks
         self._progress = progress
         self._own_threads = own_threads
+        self._native = native
         self._gaps = LaunchGaps()
         self._lull = LullDetector(time.monotonic())
         self._due = 0.0
         self._sent_at: float | None = None
         self._sent: tuple[wire.Thread, ...] = ()
+        self._native_sent = 0
         self._is_broken = False
         self.stall: wire.Stall | None = None
         self.lull: wire.Lull | None = None
@@ -73,11 +81,28 @@ class Stalls:
     def stacks(self) -> wire.Stacks | None:
         """Return the stacks of all threads; None if they cannot be read, and the source then says why."""
         try:
-            threads = stacks.read(self._own_threads(), self._functions())
+            known = self._native.current() if self._native is not None else ({}, [])
+            threads = stacks.read(self._own_threads(), self._functions(), *known)
             return wire.Stacks(now_ms(), threads)
         except Exception as error:
             self._break(error)
             return None
+
+    def stacks_for_viewer(self) -> wire.Stacks | None:
+        """Return the stacks that a viewer asked for; if the process is still, native ones follow."""
+        if self.is_still:
+            self.begin_native()
+        return self.stacks()
+
+    def begin_native(self) -> None:
+        """Start to read native stacks; `stacks` has them once they have been read."""
+        if self._native is not None:
+            self._native.begin(time.monotonic())
+
+    def wait_for_native(self, seconds: float) -> None:
+        """Wait for native stacks, at most so long."""
+        if self._native is not None:
+            self._native.wait(seconds)
 
     def _functions(self) -> set[str]:
         compiled = self._board.compiles.compiled.copy().values()
@@ -100,8 +125,11 @@ class Stalls:
         self._note_stuck(0.0 if lull is None else now - lull)
         if not self.is_still or not self._board.is_watched:
             self._sent_at = None
+            if self._native is not None and not self.is_still:
+                self._native.forget()
             return None
-        if self._sent_at is not None and now - self._sent_at < AGAIN_EVERY:
+        has_more = self._has_native_stacks()
+        if self._sent_at is not None and now - self._sent_at < AGAIN_EVERY and not has_more:
             return None
         is_first, self._sent_at = self._sent_at is None, now
         found = self.stacks()
@@ -109,6 +137,16 @@ class Stalls:
             return None
         self._sent = found.threads
         return found
+
+    def _has_native_stacks(self) -> bool:
+        """Return whether there are native stacks that were not sent; begin to read them if it is time."""
+        if self._native is None:
+            return False
+        if self._board.publisher.is_stuck:
+            self.begin_native()
+        has_more = self._native.number != self._native_sent
+        self._native_sent = self._native.number
+        return has_more
 
     def _can_judge(self) -> bool:
         """Whether a time without launches can mean a stall in this process."""

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 NAME = "stuck"
 # For figures that are read only while somebody watches; for the state to be on its way; for the disk.
 FIGURES_S, STATE_S, DISK_S = 1.5, 3.0, 10.0
-LONGEST_S = FIGURES_S + STATE_S + DISK_S + EVIDENCE_S
+# For native stacks, which are read from the beginning on.
+NATIVE_S = 2.0
+LONGEST_S = FIGURES_S + NATIVE_S + STATE_S + DISK_S + EVIDENCE_S
 # For whoever reads standard error. A pipe that can be written takes this many bytes at once.
 READER_MS, MOST_BYTES = 1000, 4096
 # The most black boxes in the folder for those that are begun only now: the oldest are removed first.
@@ -72,7 +74,9 @@ class LastAct:
         self.has_begun = True
         why, where, box = decision.why, "", None
         try:
+            self._stalls.begin_native()
             box = self._open_box()
+            self._stalls.wait_for_native(NATIVE_S)
             where = self._show(why)
             self._close(box)
         except Exception as error:
@@ -115,7 +119,10 @@ class LastAct:
         frames = () if main is None else main.frames
         # Files of the script have bare names: those of libraries and of no file do not.
         own = next((each for each in reversed(frames) if not {"/", "<"} & set(each.file)), None)
-        return "" if own is None else f"; this one at {own.file}:{own.line} {own.function}"
+        native = "" if main is None or main.native is None else main.native.waits_in
+        at = "" if own is None else f" at {own.file}:{own.line} {own.function}"
+        inside = f" in {native}" if native else ""
+        return f"; this one{at}{inside}" if at or inside else ""
 
     def _close(self, box: BlackBox | None) -> None:
         """Say goodbye and finish the black box."""

@@ -16,11 +16,13 @@ from jaxtop.model import host_views
 from jaxtop.model.findings.postmortem import postmortem_of, postmortems
 from jaxtop.model.liveness import State
 from jaxtop.model.stalls.crashes import ending, exit_status
+from jaxtop.model.stalls.native import waits_in
+from jaxtop.wire import STUCK
 
 if TYPE_CHECKING:
     import argparse
 
-    from jaxtop.model import Cluster
+    from jaxtop.model import Cluster, Host
     from jaxtop.model.findings.postmortem import Postmortem
 
 # The most processes that are described in full if none is chosen: most fail for the same reason.
@@ -62,6 +64,12 @@ def _chosen(cluster: Cluster, at: float, process: int | None) -> list[Postmortem
     return [replace(each, kernel=_kernel(each)) for each in _found(cluster, at, process)]
 
 
+def _hung_in(host: Host) -> str:
+    """Return in which native function a process waited that its agent has ended; empty for others."""
+    native = waits_in(host.stacks) if host.bye is not None and host.bye.reason == STUCK else ""
+    return f"; it waited in {native}" if native else ""
+
+
 def _kernel(found: Postmortem) -> str:
     return kernel_log.about(found.host, found.at) if found.state is State.DIED else ""
 
@@ -89,7 +97,7 @@ def _print(cluster: Cluster, at: float, found: list[Postmortem], arguments: argp
             how = (
                 f"{ending(bye)}, exit status {exit_status([view.host])}" if bye else f"is {view.state.value}"
             )
-            print(f"  {legible(view.host.label)} {legible(how)}")
+            print(f"  {legible(view.host.label)} {legible(how)}{legible(_hung_in(view.host))}")
         return
     print("\n".join(export.to_text(each) for each in found[:MOST_IN_FULL]), end="")
     for each in found[MOST_IN_FULL:]:

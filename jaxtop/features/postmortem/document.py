@@ -10,6 +10,7 @@ import msgspec
 from jaxtop import __version__
 from jaxtop.base.names import legible
 from jaxtop.base.times import timestamp
+from jaxtop.export import stacks as of_stacks
 from jaxtop.export.readings import fields
 from jaxtop.model.findings.postmortem_words import facts, headline
 
@@ -96,6 +97,7 @@ def as_value(postmortem: Postmortem) -> dict[str, Any]:
         "without_launch_s": _seconds(postmortem.still_s),
         "stalled": postmortem.stall or None,
         "kernel": postmortem.kernel or None,
+        "stacks": of_stacks.as_value(host),
         "memory": [each._asdict() for each in postmortem.memory],
         "memory_source": host.pulse.memory_source,
         "memory_age_s": _seconds(postmortem.memory_age),

@@ -9,6 +9,7 @@ from jaxtop.base.units import in_bytes, in_minutes
 from jaxtop.model.liveness import State
 from jaxtop.model.naming.sentences import how_often
 from jaxtop.model.stalls.crashes import ending
+from jaxtop.model.stalls.native import innermost_first, native_threads
 from jaxtop.model.steps.views import steps_of
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from jaxtop.model.findings.shortage import Size
 
 MOST_DEVICES = 4
+# The innermost native frames of each thread.
+MOST_NATIVE = 8
 MINUTE = 60.0
 _WORDS_OF_SOURCES = {
     "exception": "by the exception",
@@ -47,6 +50,7 @@ def facts(found: Postmortem) -> list[PostmortemFact]:
     named = (
         ("signal", tuple(_signal(found))),
         ("stalled", tuple(_stalled(found))),
+        ("native", tuple(_native(found))),
         ("asked", tuple(_asked(found))),
         ("program", tuple(_program(found.program))),
         ("step", tuple(_step(found))),
@@ -80,6 +84,19 @@ def _stalled(found: Postmortem) -> Iterator[str]:
     yield f"nothing was launched in the last {_lasting(found.still_s)}{usual}"
     if found.stall:
         yield found.stall
+
+
+def _native(found: Postmortem) -> Iterator[str]:
+    """Yield where threads waited in libraries, the innermost function first."""
+    for thread in native_threads(found.host.stacks):
+        assert thread.native is not None
+        name = "main thread" if thread.is_main else f"thread {thread.name}"
+        inside = f" in {thread.native.waits_in}" if thread.native.waits_in else ""
+        yield f"the {name} waited{inside}:"
+        lines = innermost_first(thread.native)
+        yield from (f"  {line}" for line in lines[:MOST_NATIVE])
+        if len(lines) > MOST_NATIVE:
+            yield f"  and {len(lines) - MOST_NATIVE} more frames"
 
 
 def _asked(found: Postmortem) -> Iterator[str]:

@@ -10,5 +10,6 @@ What is where, in the order in which to read it:
 - witnesses.py: which process the libraries of devices single out
 - crashes.py: scripts that ended with an exception, and what that caused
 - stacks.py: hosts whose main threads are at the same place
+- native.py: native frames as text
 - stack_tree.py: stacks as a tree
 """

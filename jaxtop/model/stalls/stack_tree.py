@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from jaxtop.model.naming.sentences import host_names
+from jaxtop.model.stalls.native import heading_of, innermost_first, libraries_of
 from jaxtop.model.stalls.stacks import StackGroup, line_text, place_text, stack_groups
 
 if TYPE_CHECKING:
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StackNode:
-    """A group, a host, a thread or a line: the most specific field that is set."""
+    """A group, a host, a thread or a line: the most specific field that is set.
+
+    `text` is a native frame of a `library`, or the heading of those of a thread.
+    """
 
     path: tuple[Hashable, ...]
     depth: int
@@ -27,12 +31,14 @@ class StackNode:
     group: StackGroup
     thread: Thread | None = None
     frame: Place | None = None
+    text: str = ""
+    library: str = ""
     is_group: bool = False
     run: str = ""
 
     @property
     def is_branch(self) -> bool:
-        return self.frame is None
+        return self.frame is None and not self.text
 
     @property
     def opens_by_default(self) -> bool:
@@ -50,6 +56,8 @@ class StackNode:
 
     @property
     def label(self) -> str:
+        if self.text:
+            return self.text
         if self.frame is not None:
             return line_text(self.frame)
         if self.thread is not None:
@@ -58,6 +66,15 @@ class StackNode:
         if self.is_group and len(self.hosts) > 1:
             return f"{self.run}{host_names(self.hosts)}"
         return f"{self.run}{self.hosts[0].label}"
+
+    @property
+    def place(self) -> str:
+        """Where it is, as text: the innermost line, or the native function in which a thread waits."""
+        if self.text:
+            return self.library
+        if self.thread is not None and not self.thread.frames and self.thread.native is not None:
+            return self.thread.native.waits_in
+        return place_text(self.innermost)
 
     @property
     def innermost(self) -> Place | None:
@@ -69,11 +86,21 @@ class StackNode:
 
     @cached_property
     def children(self) -> Sequence[StackNode]:
-        if self.frame is not None:
+        if not self.is_branch:
             return ()
         if self.thread is not None:
             lines = list(reversed(self.thread.frames))
-            return [self._child(("line", i), thread=self.thread, frame=line) for i, line in enumerate(lines)]
+            children = [self._child(("line", i), frame=line) for i, line in enumerate(lines)]
+            if (native := self.thread.native) is not None:
+                texts = [
+                    (heading_of(native), ""),
+                    *zip(innermost_first(native), libraries_of(native), strict=True),
+                ]
+                children += [
+                    self._child(("native", i), text=text, library=library)
+                    for i, (text, library) in enumerate(texts)
+                ]
+            return children
         if self.is_group and len(self.hosts) > 1:
             return [self._child((host.agent,), hosts=(host,), run="") for host in self.hosts]
         threads = self.hosts[0].stacks.threads
@@ -105,4 +132,10 @@ def search_text(host: Host) -> str:
     """Return the text that a filter searches: the host, its threads and every line of their stacks."""
     lines = [place_text(frame) for thread in host.stacks.threads for frame in thread.frames]
     names = [thread.name for thread in host.stacks.threads]
-    return " ".join([host.label, *names, *lines]).lower()
+    return " ".join([host.label, *names, *lines, *native_lines(host)]).lower()
+
+
+def native_lines(host: Host) -> list[str]:
+    """Return the native frames of all threads as text."""
+    found = [thread.native for thread in host.stacks.threads if thread.native is not None]
+    return [line for native in found for line in innermost_first(native)]

@@ -12,8 +12,8 @@ from textual.binding import Binding, BindingType
 from jaxtop.base import units
 from jaxtop.model import RULES_BY_NAME, Host, Severity, Stacks, diagnose
 from jaxtop.model.naming.sentences import several
-from jaxtop.model.stalls.stack_tree import StackNode, search_text, stack_nodes
-from jaxtop.model.stalls.stacks import is_waiting, place_text
+from jaxtop.model.stalls.stack_tree import StackNode, native_lines, search_text, stack_nodes
+from jaxtop.model.stalls.stacks import is_waiting
 from jaxtop.tui.columns.figures import with_bar
 from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import EMPTY, Moment, Selection
@@ -59,12 +59,9 @@ FIELDS: dict[str, Field[Host]] = {
     "process": Field(lambda host: host.process_index, expressions.number),
     "file": Field(_lines(lambda frame: frame.file), words),
     "function": Field(_lines(lambda frame: frame.function), words),
+    "native": Field(lambda host: " ".join(native_lines(host)).lower(), words),
     "thread": Field(lambda host: " ".join(thread.name for thread in host.stacks.threads), words),
 }
-
-
-def _place_of(node: StackNode) -> str:
-    return place_text(node.innermost)
 
 
 def _script(node: StackNode) -> str:
@@ -152,7 +149,7 @@ class StacksScreen(TablePane[StackTable]):
             ),
             Column("does", "does", 10, "left", self._does, self._does_words, self._does_colour),
             Column("script", "in the script", 22, "left", _script, _script),
-            Column("at", "is at", 32, "left", _place_of, _place_of),
+            Column("at", "is at", 32, "left", lambda node: node.place, lambda node: node.place),
             Column("age", "ago", 6, "right", self._age, self._ago),
         )
 
@@ -221,7 +218,7 @@ class StacksScreen(TablePane[StackTable]):
         if node.depth == 0 and self._stands_out(node):
             return palette.warning
         is_library = node.frame is not None and "/" in node.frame.file
-        return palette.muted if is_library or self._is_past(node) else None
+        return palette.muted if is_library or node.text or self._is_past(node) else None
 
     def _is_past(self, node: StackNode) -> bool:
         """Whether its stacks are old, or all its processes have exited or report nothing."""

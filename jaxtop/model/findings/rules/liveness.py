@@ -13,7 +13,8 @@ from jaxtop.model.naming.sentences import acting, host_names
 from jaxtop.model.stalls.case import DIFFERS_FOR, LOST, is_lost, was_still
 from jaxtop.model.stalls.crashes import crashed, crashed_by_loss, has_known_end
 from jaxtop.model.stalls.diagnosis import evidence, uses_cpu
-from jaxtop.model.stalls.lulls import computes, running_of
+from jaxtop.model.stalls.lulls import computes, has_stacks_of_now, running_of
+from jaxtop.model.stalls.native import waits_in
 from jaxtop.model.tuning import Number
 
 if TYPE_CHECKING:
@@ -148,10 +149,27 @@ def _stalled(facts: RunFacts) -> Iterator[Finding]:
             Evidence("without a launch", facts.at - stall.began, "seconds", "launch counters", facts.at),
             Evidence("processes that wait", len(stall.waiting), source="stacks", at=stall.at_ms / 1000),
             *evidence(facts.cluster, stall, facts.at),
+            *_of_processes(facts, stall),
         ),
         proof=Proof("stacks", row=stall.about),
         since=stall.began,
     )
+
+
+def _of_processes(facts: RunFacts, stall: Diagnosis) -> Iterator[Evidence]:
+    """Yield what one that waits has launched last, and in which native functions it and the cause are."""
+    hosts = facts.cluster.hosts
+    waiting = [hosts[agent] for agent in stall.waiting if agent in hosts]
+    lulls = [host.pulse.lull for host in waiting if host.pulse.lull is not None]
+    if lulls and lulls[0].function:
+        last = shorten(lulls[0].function, LONGEST_FUNCTION)
+        yield Evidence("launched last", last, source="launch counters", at=lulls[0].since_ms / 1000)
+    causes = [hosts[agent] for agent in stall.odd if agent in hosts]
+    for name, those in (("native function", waiting), ("native function of the cause", causes)):
+        known = [host for host in those if has_stacks_of_now(host) and waits_in(host.stacks)]
+        if known:
+            stacks = known[0].stacks
+            yield Evidence(name, waits_in(stacks), source="native stack", at=stacks.at_ms / 1000)
 
 
 def _still_for(facts: RunFacts) -> float:

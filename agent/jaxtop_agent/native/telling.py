@@ -1,0 +1,59 @@
+"""Which native function says what a thread waits for, and which threads communicate."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtop.wire import NativeFrame
+
+# Frames of the interpreter are one line: its own stack is shown beside.
+PYTHON = "python"
+# Functions through which everything waits.
+_PLUMBING = re.compile(
+    r"^(?:std|__gnu_cxx|absl|Eigen|__\w*cxx\w*)::|^Absl|^(?:tsl::)?PThread|^operator|^__?[a-z]"
+    r"|::(?:BlockUntilReady|WaitForNotification\w*|operator\(\)|__invoke)$|^(?:nsync|folly)_?"
+)
+# Libraries of the system, which wait for whoever called them.
+_SYSTEM = re.compile(r"^(?:(?:libc|libm|libpthread|libstdc\+\+|libgcc_s|ld-linux|ld-musl)[-.]|\[vdso\])")
+# Functions of libraries that communicate.
+_COMMUNICATION = re.compile(
+    r"nccl|rccl|gloo|mpi_|ucp_|ucc_|Collective|Communicator|Rendezvous|AllReduce|AllGather|AllToAll"
+    r"|ReduceScatter|Broadcast|SendRecv|Barrier|CrossHost",
+    re.IGNORECASE,
+)
+# Threads of such libraries that wait here whenever there is nothing to do.
+_IDLE = re.compile(
+    r"gloo::transport::\w+::Loop::run|[nr]cclProxy|[nr]cclRas|rasThreadMain|CoordinationService|WaitForWork"
+)
+
+
+def waits_in(frames: Sequence[NativeFrame]) -> str:
+    """Return the function that says what a thread waits for; empty if none does.
+
+    That is the innermost one of a library that communicates, or else the innermost of no general library.
+    The innermost frame comes last.
+    """
+    named = [each.function for each in reversed(frames) if _says_something(each)]
+    return next(filter(_COMMUNICATION.search, named), named[0] if named else "")
+
+
+def communicates(frames: Sequence[NativeFrame]) -> bool:
+    """Return whether a thread is in the midst of communication; one that waits for work is not."""
+    return any(_COMMUNICATION.search(each.function) for each in frames) and not any(
+        _IDLE.search(each.function) for each in frames
+    )
+
+
+def is_of_system(library: str) -> bool:
+    return _SYSTEM.match(library) is not None
+
+
+def _says_something(frame: NativeFrame) -> bool:
+    name, library = frame.function, frame.library
+    if not name or library == PYTHON or _SYSTEM.match(library):
+        return False
+    return _PLUMBING.search(name) is None or _COMMUNICATION.search(name) is not None
