@@ -46,9 +46,12 @@ STORIES = (
 
 
 def told(cluster: Cluster, at: float) -> list[str]:
-    """All that a keyframe tells, as text in which 2 and 2.0 are the same, and NaN equals itself."""
+    """All that a keyframe tells, as text in which 2 and 2.0 are the same, and NaN equals itself.
+
+    Windows of one moment may be in another order of their processes.
+    """
     found = keyframe.frames(cluster, at, has_windows=True)
-    return [repr(with_whole_numbers(msgspec.msgpack.decode(each.raw))) for each in found]
+    return sorted(repr(with_whole_numbers(msgspec.msgpack.decode(each.raw))) for each in found)
 
 
 def with_whole_numbers(value: object) -> object:

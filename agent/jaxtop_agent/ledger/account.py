@@ -47,7 +47,9 @@ class Account:
         self._last: LaunchAt | None = None
         self._script_launched: float | None = None  # when the script last launched one of its own functions
         self._samples: list[Sighting] = []
+        # In the order of their starts, and how many of them are before the gap that is being closed.
         self._spans: list[Span] = []
+        self._passed = 0
         self._steps_since: float | None = None
         # The seconds of gaps before launches of each function.
         self._before_launch: dict[int, float] = defaultdict(float)
@@ -70,7 +72,7 @@ class Account:
 
     def note(self, samples: Iterable[Sighting] = (), spans: Iterable[Span] = ()) -> None:
         self._samples.extend(samples)
-        self._spans += spans
+        self._spans = sorted((*self._spans, *spans), key=lambda each: each.start)
 
     def close(
         self, launches: Sequence[LaunchAt], now: float, *, is_whole: bool = True, is_stuck: bool = False
@@ -136,6 +138,8 @@ class Account:
                 continue
             while i < len(seen) and seen[i].at < start:
                 i += 1
+            while self._passed < len(self._spans) and self._spans[self._passed].end <= start:
+                self._passed += 1
             is_short = end - start <= LONGER_S and before is not None and end > since and not launch.evaluates
             is_empty = (i == len(seen) or seen[i].at > end) and (end <= spans_start or start >= spans_end)
             if not (is_short and is_empty):
@@ -298,10 +302,14 @@ class Account:
         high = bisect_right(self._samples, end, key=lambda each: each.at)
         return self._samples[low:high]
 
+    def _spans_between(self, start: float, end: float) -> list[Span]:
+        high = bisect_left(self._spans, end, key=lambda each: each.start)
+        return [each for each in self._spans[self._passed : high] if each.end > start]
+
     def _spans_in(self, start: float, end: float) -> list[tuple[Span, float]]:
-        """Return the spans within a time, with the seconds that belong to each."""
+        """Return the spans within a time, with the seconds that belong to each: the inner one wins."""
         found, taken = [], list[tuple[float, float]]()
-        for span in sorted(self._spans, key=lambda each: each.source):
+        for span in sorted(self._spans_between(start, end), key=lambda each: (each.source, -each.start)):
             begin, stop = max(start, span.start), min(end, span.end)
             if begin < stop:
                 own = cut([(begin, stop)], taken)
@@ -311,7 +319,7 @@ class Account:
 
     def _without_spans(self, start: float, end: float, *, counts: bool = True) -> list[tuple[float, float]]:
         """Return what no span covers of a time; what one covers is added to the sums if it `counts`."""
-        inside = [each for each in self._spans if each.start < end and each.end > start]
+        inside = self._spans_between(start, end)
         if not inside:
             return [(start, end)]
         if counts:
@@ -320,7 +328,7 @@ class Account:
         return cut([(start, end)], [(each.start, each.end) for each in inside])
 
     def _forget(self) -> None:
-        self._spans = [each for each in self._spans if each.end > self._closed]
+        self._spans, self._passed = [each for each in self._spans if each.end > self._closed], 0
         del self._samples[: bisect_right(self._samples, self._closed, key=lambda each: each.at)]
 
 
