@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from tests.bench.frame import Figure, one
@@ -18,16 +19,22 @@ BUDGET, BUDGET_AT_FIRST = 0.25, 0.5
 def measure(setting: Setting) -> Iterator[Figure]:
     box = setting.home / "costs"
     box.mkdir(exist_ok=True)
-    for arrays in setting.pick((100, 10_000), (100,)):
-        yield from _watched(setting, arrays, str(box))
-        with Trainer(arrays) as trainer:
-            trainer.do("start")
-            trainer.do("train", seconds=setting.pick(30, 1))
-            alone = trainer.do("train", seconds=setting.pick(30, 2))
-            yield _of_all(trainer, alone, f"{arrays:,} live arrays: nobody watches")
+    with ThreadPoolExecutor() as pool:  # processes that mostly sleep, each with a core for itself
+        for arrays in setting.pick((100, 10_000), (100,)):
+            watched = pool.submit(_watched, setting, arrays, str(box))
+            alone = pool.submit(_alone, setting, arrays)
+            yield from (*watched.result(), alone.result())
 
 
-def _watched(setting: Setting, arrays: int, box: str) -> Iterator[Figure]:
+def _alone(setting: Setting, arrays: int) -> Figure:
+    with Trainer(arrays) as trainer:
+        trainer.do("start")
+        trainer.do("train", seconds=setting.pick(60, 1))
+        trained = trainer.do("train", seconds=setting.pick(60, 2))
+        return _of_all(trainer, trained, f"{arrays:,} live arrays: nobody watches")
+
+
+def _watched(setting: Setting, arrays: int, box: str) -> list[Figure]:
     on = {"JAXTOP_COLLECTIVES": "sampled", "JAXTOP_RECORD": box}
     with Trainer(arrays, **on) as trainer:
         trainer.do("start")
@@ -37,20 +44,19 @@ def _watched(setting: Setting, arrays: int, box: str) -> Iterator[Figure]:
             before = trainer.do("costs")
             trained = trainer.do("train", seconds=setting.pick(60, 4))
             after = trainer.do("costs")
-        yield Figure(
-            f"{arrays:,} live arrays: everything on, the first minute",
-            one(_share(first)),
-            "%",
-            budget=BUDGET_AT_FIRST,
-        )
-        yield _of_all(trainer, trained, f"{arrays:,} live arrays: everything on, from then on")
+        what = f"{arrays:,} live arrays: everything on"
+        figures = [
+            Figure(f"{what}, the first minute", one(_share(first)), "%", budget=BUDGET_AT_FIRST),
+            _of_all(trainer, trained, f"{what}, from then on"),
+        ]
     threads, collectors = (
         _percent(before[kind], after[kind], trained["elapsed"]) for kind in ("threads_us", "collectors_us")
     )
     for name, taken in sorted(threads.items(), key=lambda each: -each[1]):
-        yield Figure(f"  {name}", one(taken), "%")
+        figures.append(Figure(f"  {name}", one(taken), "%"))
         if name == "sampler":
-            yield from (Figure(f"    {each}", one(of), "%") for each, of in collectors.items())
+            figures += (Figure(f"    {each}", one(share), "%") for each, share in collectors.items())
+    return figures
 
 
 def _of_all(trainer: Trainer, trained: dict[str, float], what: str) -> Figure:

@@ -31,8 +31,8 @@ def measure(setting: Setting) -> Iterator[Figure]:
                 trainers[name].do("start")
             first = {name: _block(trainers[name], setting.pick(30, 2), rate, name) for name in (ON, OFF)}
             rounds = [
-                {name: _block(trainer, setting.pick(5, 2), rate, name) for name, trainer in trainers.items()}
-                for _ in range(setting.pick(12, 2))
+                {name: _block(trainer, setting.pick(4, 2), rate, name) for name, trainer in trainers.items()}
+                for _ in range(setting.pick(6, 2))
             ]
         yield from _figures(f"{rate} steps a second", first, rounds)
 
