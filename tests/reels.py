@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from jaxtop import wire
 from jaxtop.model import Cluster
 from jaxtop.model.session.summary import SessionSummary, SummarySampler
+from jaxtop.wire import LinkState
 from tests import builders, staged
 from tests.builders import NOW, agent_id, frame
 
@@ -83,7 +84,7 @@ def session(seconds: int = LONG, start: float = NOW) -> list[wire.Frame]:
     for index in range(builders.PROCESSES):
         agent = agent_id(index)
         frames += [
-            frame(agent, wire.Link("up", f"10.0.0.{index}:7411"), start, 0),
+            frame(agent, wire.Link(LinkState.UP, f"10.0.0.{index}:7411"), start, 0),
             frame(agent, builders.hello(index), start),
             frame(agent, builders.census(start), start),
             staged.programs(index, staged.STEP, at=start),
@@ -106,7 +107,7 @@ def session(seconds: int = LONG, start: float = NOW) -> list[wire.Frame]:
                 frame(agent_id(1), wire.Event(at_ms, "warning", "disk", "the disk is nearly full"), at)
             )
         if second == DIES:
-            frames.append(frame(agent_id(1), wire.Link("closed", "10.0.0.1:7411"), at, 0))
+            frames.append(frame(agent_id(1), wire.Link(LinkState.CLOSED, "10.0.0.1:7411"), at, 0))
     return frames
 
 

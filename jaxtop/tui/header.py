@@ -13,6 +13,7 @@ from jaxtop.model.steps.views import past_of
 from jaxtop.model.wall_time.spent import goodput
 from jaxtop.tui import requests
 from jaxtop.tui.core import text
+from jaxtop.wire import LinkState
 
 if TYPE_CHECKING:
     from jaxtop.tui.core.moment import Moment
@@ -57,7 +58,7 @@ def _without_host(moment: Moment) -> str:
     if any(view.host.hello for view in moment.host_views):
         return ""
     links = [each.link.state for each in moment.cluster.unmet.values()]
-    is_trying = "connecting" in links or State.CONNECTING in moment.states.values()
+    is_trying = LinkState.CONNECTING in links or State.CONNECTING in moment.states.values()
     return "CONNECTING" if is_trying else "NO HOST"
 
 

@@ -34,7 +34,7 @@ class Replies(Protocol):
         """The number of processes that complied."""
 
     @property
-    def silent(self) -> int:
+    def unanswered(self) -> int:
         """The number of processes that did not answer in time."""
 
     @property
@@ -72,7 +72,7 @@ class OpenRequest:
     @property
     def is_open(self) -> bool:
         answers = self.answers
-        return answers.answered + answers.silent + sum(answers.refused.values()) < answers.asked
+        return answers.answered + answers.unanswered + sum(answers.refused.values()) < answers.asked
 
     @property
     def progress(self) -> str:
@@ -85,8 +85,8 @@ class OpenRequest:
         parts = [f"asked {processes(answers.asked)} {self._purpose}: {answers.answered:,} answered"]
         refused = sorted(answers.refused.items(), key=lambda each: -each[1])
         parts += [f"{count:,} refused: {why}" for why, count in refused]
-        if answers.silent:
-            parts.append(f"{answers.silent:,} did not answer")
+        if answers.unanswered:
+            parts.append(f"{answers.unanswered:,} did not answer")
         return RequestOutcome("; ".join(parts), answers.answered == answers.asked)
 
     @property

@@ -16,6 +16,7 @@ from jaxtop.model.stalls.case import LOST
 from jaxtop.model.stalls.lulls import running_of
 from jaxtop.tui.core import text
 from jaxtop.tui.draw.panes.finding import figure_of
+from jaxtop.wire import LinkState
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -38,12 +39,12 @@ _IN_WORDS = {
     State.CONNECTING: "connecting",
 }
 _UNMET = {
-    "connecting": "connecting to",
-    "closed": "nothing listens at",
-    "unreachable": "no answer from",
-    "silent": "stopped, or not an agent, at",
-    "deaf": "Python does not answer at",
-    "refused": "your key is refused at",
+    LinkState.CONNECTING: "connecting to",
+    LinkState.CLOSED: "nothing listens at",
+    LinkState.UNREACHABLE: "no answer from",
+    LinkState.STOPPED: "stopped, or not an agent, at",
+    LinkState.BLOCKED: "Python does not answer at",
+    LinkState.REFUSED: "your key is refused at",
 }
 _SIGN_OF_VERDICT = {
     "good": "●",
@@ -163,7 +164,7 @@ def _troubles(moment: Moment, palette: Palette) -> Iterator[StatusPart]:
         )
     for unmet in moment.cluster.unmet.values():
         words = f"{_UNMET.get(unmet.link.state, unmet.link.state)} {unmet.endpoint}"
-        yield StatusPart("…" if unmet.link.state == "connecting" else "#", words, palette.warning)
+        yield StatusPart("…" if unmet.link.state is LinkState.CONNECTING else "#", words, palette.warning)
 
 
 def _hosts_text(moment: Moment, hosts: Sequence[Host]) -> str:

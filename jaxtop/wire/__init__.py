@@ -88,7 +88,7 @@ from jaxtop.wire.libraries import (
     TpuCore,
     TpuCores,
 )
-from jaxtop.wire.links import MAX_PATH, READING, Costs, Link, Peer, Reply, Request, Roster, Still
+from jaxtop.wire.links import MAX_PATH, READING, Costs, Link, LinkState, Peer, Reply, Request, Roster, Still
 from jaxtop.wire.operations import Operation, Operations
 from jaxtop.wire.programs import (
     Buffer,

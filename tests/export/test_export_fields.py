@@ -10,6 +10,7 @@ import pytest
 from jaxtop import wire
 from jaxtop.export import to_document
 from jaxtop.model import FIGURES
+from jaxtop.wire import LinkState
 from tests import (
     builders,
     made_ledgers,
@@ -52,7 +53,7 @@ def documents():
         builders.well(),
         builders.training(),
         [*builders.well(), builders.trouble(1, "closed")],
-        [builders.frame("", wire.Link("refused", "node01"))],
+        [builders.frame("", wire.Link(LinkState.REFUSED, "node01"))],
         staged.held(),
         staged.at_odds(),
         staged_collectives.late(),

@@ -74,7 +74,7 @@ def test_all_processes_answer_a_request_for_their_stacks(tmp_path, follow):
     with training(tmp_path) as run:
         followed = follow(run)
         asking = followed.ask("stacks")
-        assert (asking.asked, asking.answered, asking.silent) == (2, 2, 0)
+        assert (asking.asked, asking.answered, asking.unanswered) == (2, 2, 0)
         eventually(lambda: all(host.stacks.threads for host in followed.look().hosts.values()))
         nodes = stack_nodes(followed.cluster, {})
         assert sum(len(node.hosts) for node in nodes) == 2
@@ -145,4 +145,4 @@ def test_a_stopped_process_gives_no_answer_and_holds_up_nobody(tmp_path, follow)
         run.processes[1].send_signal(signal.SIGSTOP)
         eventually(lambda: psutil.Process(run.processes[1].pid).status() == psutil.STATUS_STOPPED)
         asking = followed.ask("stacks")
-        assert (asking.answered, asking.silent) == (1, 1)
+        assert (asking.answered, asking.unanswered) == (1, 1)

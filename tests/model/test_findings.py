@@ -12,6 +12,7 @@ from jaxtop.model.finding import Finding, FindingCost, Findings, Proof, Severity
 from jaxtop.model.findings import reducer
 from jaxtop.model.findings.reducer import CHECK_EVERY
 from jaxtop.model.findings.rule import Rule, Unmeasured
+from jaxtop.wire import LinkState
 from tests import builders, staged, staged_collectives, staged_hardware
 from tests.builders import NOW, agent_id, folded, frame, pulse, well
 from tests.staged_parts import rhythm
@@ -205,7 +206,7 @@ def test_a_rule_whose_inputs_are_the_same_is_not_checked_again(only):
 
 def test_a_keyframe_holds_the_findings_and_goes_on_from_there():
     cluster = run()
-    cluster.feed(frame(agent_id(1), wire.Link("closed", "x"), NOW + 1, 0))
+    cluster.feed(frame(agent_id(1), wire.Link(LinkState.CLOSED, "x"), NOW + 1, 0))
     live(cluster, 5, NOW + 1)
     assert [each.rule for each in reported_findings(cluster)] == ["host_lost"]
     again = folded(keyframe.frames(cluster, NOW + 6))
@@ -218,7 +219,7 @@ def test_a_keyframe_holds_the_findings_and_goes_on_from_there():
 
 def test_a_finding_in_json_has_what_a_script_needs():
     cluster = run()
-    cluster.feed(frame(agent_id(1), wire.Link("closed", "x"), NOW + 1, 0))
+    cluster.feed(frame(agent_id(1), wire.Link(LinkState.CLOSED, "x"), NOW + 1, 0))
     live(cluster, 5, NOW + 1)
     (shown,) = to_document(cluster, NOW + 6)["findings"]
     assert (shown["rule"], shown["severity"], shown["subject"]["process_index"]) == (

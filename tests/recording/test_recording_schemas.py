@@ -43,7 +43,7 @@ def structs_in(kind):
 def test_a_schema_names_the_fields_in_the_order_of_the_message(kind):
     schema = schemas.schema(kind)
     types = structs_in(kind)
-    assert schema["$defs"].keys() == types.keys()
+    assert {name for name, each in schema["$defs"].items() if "enum" not in each} == types.keys()
     for name, struct in types.items():
         tag = struct.__struct_config__.tag_field
         fields = [*([tag] if tag else []), *(each.name for each in msgspec.structs.fields(struct))]

@@ -15,6 +15,7 @@ import pytest
 from jaxtop import wire
 from jaxtop.features.planning.screen import PlanScreen
 from jaxtop.tui.playback import Start
+from jaxtop.wire import LinkState
 from tests import builders, made_ledgers, staged, staged_collectives, staged_hardware
 from tests.features.planning import staged_plan
 from tests.reels import LONG, Reel, session
@@ -71,8 +72,8 @@ SCENES = {
     "events": ([*WELL, builders.trouble(1, "closed")], ("8",)),
     "stopped": ([*WELL, builders.trouble(1, "silent")], ()),
     "died": ([*WELL, builders.trouble(1, "closed")], ("3",)),
-    "refused": ([builders.frame("", wire.Link("refused", "node01"))], ()),
-    "connecting": ([builders.frame("", wire.Link("connecting", "node01"))], ()),
+    "refused": ([builders.frame("", wire.Link(LinkState.REFUSED, "node01"))], ()),
+    "connecting": ([builders.frame("", wire.Link(LinkState.CONNECTING, "node01"))], ()),
     "no-run": ([], ()),
     "paused": (WELL, ("space",)),
     "replay": ([], ("5", "}", "}", "v", "}", "+"), replay),

@@ -20,6 +20,7 @@ from jaxtop.tui.draw.plot import LETTERS, PlotFrame, PlotLine, extent, plot, sum
 from jaxtop.tui.draw.plot_page import PlotPage, page
 from jaxtop.tui.draw.plotted import Beside, PlotSubject, few
 from jaxtop.tui.playback import Start
+from jaxtop.wire import LinkState
 from tests import builders, staged_hardware
 from tests.builders import NOW, agent_id, frame
 from tests.cases import thorough
@@ -321,7 +322,7 @@ class TestScreen:
             await stage.press("D", "j", "0")
             again = replace(staged_hardware.hello(0), agent="f" * 16, started_ms=int(NOW * 1000) + 5000)
             pulses = [frame("f" * 16, staged_hardware.pulse(0), NOW + i, 1 + i) for i in range(3)]
-            up = frame("f" * 16, wire.Link("up", "10.0.0.0:7411"), NOW, 0)
+            up = frame("f" * 16, wire.Link(LinkState.UP, "10.0.0.0:7411"), NOW, 0)
             stage.feed.frames = [up, frame("f" * 16, again), *pulses]
             await stage.paint()
             assert "utilisation of device 1" in stage.text

@@ -13,6 +13,7 @@ from jaxtop.tui.app import JaxtopApp
 from jaxtop.tui.core.moment import Selection
 from jaxtop.tui.screens import SCREENS
 from jaxtop.tui.screens.base import ScreenPane
+from jaxtop.wire import LinkState
 from tests import builders
 from tests import stage as staging
 from tests import staged_collectives as staged
@@ -49,7 +50,7 @@ class TestTheTree:
                 pulse = builders.pulse(i, at, staged.DEVICES, launches, stall=stall)
                 told.append(frame(agent_id(i), pulse, at, 10 + second))
         for i in range(staged.HOSTS):
-            told.append(frame(agent_id(i), wire.Link("dead", f"10.0.0.{i}:7411"), builders.NOW + 17))
+            told.append(frame(agent_id(i), wire.Link(LinkState.DEAD, f"10.0.0.{i}:7411"), builders.NOW + 17))
         shown = seen(*told)
         assert "▲ Stalled: " in shown and "load_batch" in shown, shown
 
@@ -167,7 +168,7 @@ class Asked:
     """Answers that a test puts in."""
 
     def __init__(self, count: int) -> None:
-        self.asked, self.answered, self.silent = count, 0, 0
+        self.asked, self.answered, self.unanswered = count, 0, 0
         self.refused: Counter[str] = Counter()
 
 
@@ -242,7 +243,7 @@ class TestAsking:
     def test_sampling_ends_where_processes_do_not_answer_and_large_runs_are_asked_once(self):
         async def act(stage, asker):
             await stage.press("p")
-            asker.questions[-1][2].silent = len(asker.questions[-1][1])
+            asker.questions[-1][2].unanswered = len(asker.questions[-1][1])
             for _ in range(4):
                 await stage.paint()
             assert len(asker.questions) == 1
@@ -274,7 +275,7 @@ class TestAsking:
             await stage.press("c")
             answers = asker.questions[0][2]
             answers.refused = Counter({"this run is read-only (JAXTOP_READONLY=1)": 1})
-            answers.silent = 1
+            answers.unanswered = 1
             await stage.paint()
             why = "1 refused: this run is read-only (JAXTOP_READONLY=1); 1 did not answer"
             assert stage.said[-1] == f"asked 2 processes for a profiler window: 0 answered; {why}"

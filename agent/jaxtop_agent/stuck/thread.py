@@ -163,7 +163,7 @@ class StuckWatch:
         return usage.read(now, self._own_threads(), frozenset(self._ports()))
 
     def _ports(self) -> list[int]:
-        """Return the ports of the agent and of JAX's coordination service, which are never silent."""
+        """Return the ports of the agent and of JAX's coordination service: they always have traffic."""
         board, found = self._board, []
         topology, roster = board.sampler.topology, board.registrar.roster
         first = _first_of(roster)

@@ -34,7 +34,7 @@ class Broadcast:
         self._open = 0
         self.asked = len(agents)
         self.answered = 0
-        self.silent = 0
+        self.unanswered = 0
         self.refused: Counter[str] = Counter()
 
     @property
@@ -48,15 +48,15 @@ class Broadcast:
             source.request(self._left.popleft(), self._request, self._done)
 
     def give_up(self) -> None:
-        """Count the agents without an answer as silent, because the source is closed."""
-        self.silent += len(self._left) + self._open
+        """Count the agents without an answer, because the source is closed."""
+        self.unanswered += len(self._left) + self._open
         self._left.clear()
         self._open = 0
 
     def _done(self, reply: wire.Reply | None) -> None:
         self._open -= 1
         if reply is None:
-            self.silent += 1
+            self.unanswered += 1
         elif reply.error:
             # A new object each time: the other thread may be reading the previous one.
             self.refused = self.refused + Counter([reply.error])

@@ -58,18 +58,20 @@ def by_nccl(hosts: Sequence[Host], for_ms: int) -> Witness | None:
     if last is None:
         return None
     by_size = sorted(last.differing, key=lambda each: -each.size)
-    silent = (_silent(each, last, hosts) for each in by_size if each.silent)
+    unresponsive = (_unresponsive(each, last, hosts) for each in by_size if each.unresponsive)
     behind = (_behind(each, last, hosts) for each in by_size if each.counts)
-    return next((each for found in (silent, behind) for each in found if each is not None), None)
+    return next((each for found in (unresponsive, behind) for each in found if each is not None), None)
 
 
-def _silent(communicator: NcclCommunicator, answer: Nccl, hosts: Sequence[Host]) -> Witness | None:
-    if len(communicator.silent) * 2 > communicator.size:
+def _unresponsive(communicator: NcclCommunicator, answer: Nccl, hosts: Sequence[Host]) -> Witness | None:
+    if len(communicator.unresponsive) * 2 > communicator.size:
         return None
-    found = _hosts(communicator.silent, hosts)
-    who, which = _named(communicator.silent, found)
-    do = "do" if _are_many(communicator.silent, found) else "does"
-    evidence = Evidence("silent NCCL ranks", len(communicator.silent), source=NCCL, at=answer.at_ms / 1000)
+    found = _hosts(communicator.unresponsive, hosts)
+    who, which = _named(communicator.unresponsive, found)
+    do = "do" if _are_many(communicator.unresponsive, found) else "does"
+    evidence = Evidence(
+        "silent NCCL ranks", len(communicator.unresponsive), source=NCCL, at=answer.at_ms / 1000
+    )
     return Witness(found, f"{who} {do} not answer NCCL{which}", (evidence,))
 
 

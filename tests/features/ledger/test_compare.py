@@ -20,6 +20,7 @@ from jaxtop.cli.text.output import ProgressLine
 from jaxtop.features.ledger.compare import ComparedRun, Comparison, MeasuredSteps
 from jaxtop.features.ledger.compare_text import verdict
 from jaxtop.store import ledgers
+from jaxtop.wire import LinkState
 from tests import builders, staged_parts
 from tests.builders import NOW, agent_id, frame
 from tests.made_agents import Agent, closing
@@ -53,7 +54,7 @@ class Run:
         ends, begins = self.ends(), NOW + self.begins
         for index in (0, 1):
             agent = agent_id(index + self.agents)
-            yield frame(agent, wire.Link("up", f"10.0.0.{index}:7411"), begins, 0)
+            yield frame(agent, wire.Link(LinkState.UP, f"10.0.0.{index}:7411"), begins, 0)
             for message in (
                 builders.hello(index, **{"agent": agent, **self.hello}),
                 wire.Programs(1, self.programs, seen_ms=(5,) * len(self.programs)),

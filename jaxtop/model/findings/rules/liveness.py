@@ -15,6 +15,7 @@ from jaxtop.model.stalls.crashes import crashed, crashed_by_loss, has_known_end
 from jaxtop.model.stalls.diagnosis import evidence, uses_cpu
 from jaxtop.model.stalls.lulls import computes, running_of
 from jaxtop.model.tuning import Number
+from jaxtop.wire import LinkState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -89,7 +90,7 @@ def _host_lost(facts: RunFacts) -> Iterator[Finding]:
                 *_explained(facts, lost),
                 *(("crashed",) if has_crashed_others else ()),
             ),
-            since=first.link_at if first.link.state != "up" else 0.0,
+            since=first.link_at if first.link.state != LinkState.UP else 0.0,
             is_dated=state is not State.DIED or has_known_end(first),
         )
 
@@ -110,7 +111,7 @@ def _worker_lost(facts: RunFacts, worker: Host) -> Finding:
         proof=Proof("hosts", row=worker.agent, column="heard"),
         advice="If its parent did not call terminate(): read its standard error and the kernel log.",
         explains=("straggler",),
-        since=worker.link_at if worker.link.state != "up" else 0.0,
+        since=worker.link_at if worker.link.state != LinkState.UP else 0.0,
         is_dated=has_known_end(worker),
     )
 
