@@ -40,8 +40,8 @@ from jaxtop.model import (
 )
 from jaxtop.model.collectives import axis_traffic, collective_views, doubts_about, last_arrivals, step_shares
 from jaxtop.model.holders import growths, minutes_until_full
+from jaxtop.model.shares import NAMES as PART_NAMES
 from jaxtop.model.stalls.lulls import running_of
-from jaxtop.model.wall_time.parts import NAMES as PART_NAMES
 from jaxtop.model.wall_time.spent import goodput, seconds_by_kind
 from jaxtop.model.wall_time.step_parts import parts_of_hosts, run_parts
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from jaxtop.export.readings import HostReading
     from jaxtop.model import ArrayView, AtPeak, Cluster, Host, HostView, MemoryView, MeshView, ProgramView
     from jaxtop.model.collectives import StepShare
-    from jaxtop.model.wall_time.parts import Parts
+    from jaxtop.model.shares import Parts
     from jaxtop.store.probed import Probe
     from jaxtop.wire import Scalar
 

@@ -20,7 +20,7 @@ from jaxtop.wire.bounds import Count, Process, TimeMs, TimeS  # noqa: TC001 - ms
 if TYPE_CHECKING:
     from jaxtop import wire
     from jaxtop.model.host import Host, UnmetAddress
-    from jaxtop.model.past_steps import PastSteps
+    from jaxtop.model.shares import PastSteps
 
 MOST_EVENTS = 1000
 # Samples that are kept of each host: two minutes at the default interval.

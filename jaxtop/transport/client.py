@@ -43,8 +43,9 @@ class LinkChange(NamedTuple):
 class _Monitored:
     """A client socket with its monitor.
 
-    With heartbeats, it notices a server that sends nothing. ZeroMQ ends the whole process if it sends one over a connection that was lost while the queue of answers was full (libzmq 4.3.5, issue 4364). So a
-    question has no heartbeats: who asks waits for a limited time.
+    With heartbeats, it notices a server that sends nothing. ZeroMQ ends the whole process if it
+    sends one over a connection that was lost while the queue of answers was full (libzmq 4.3.5, issue 4364).
+    So a question has no heartbeats: its caller waits for a limited time.
     """
 
     _has_heartbeats = True

@@ -8,12 +8,11 @@ from rich.style import Style
 from rich.text import Text
 
 from jaxtop.base import tested, units
-from jaxtop.model import Host, State, launch_rate, pace_of
+from jaxtop.model import Host, LinkState, State, launch_rate, pace_of
 from jaxtop.model.steps.views import past_of
 from jaxtop.model.wall_time.spent import goodput
 from jaxtop.tui import requests
 from jaxtop.tui.core import text
-from jaxtop.wire import LinkState
 
 if TYPE_CHECKING:
     from jaxtop.tui.core.moment import Moment

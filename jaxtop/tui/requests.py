@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 # Milliseconds between two pulses. Agents accept 100 up to the last of these.
 INTERVALS_MS = (500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000)
 USUAL_MS = 1_000
-What = Literal["capture", "stacks", "pace", "peaks"]
+What = Literal["window", "stacks", "pace", "peaks"]
 # The object of each request, as messages name it.
 _FOR: dict[What, str] = {
-    "capture": "for a profiler window",
+    "window": "for a profiler window",
     "stacks": "for stacks",
     "pace": "for figures",
     "peaks": "for the buffers of its programs",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.text import Text
 
 from jaxtop.base import units
-from jaxtop.model import RULES_BY_NAME, Finding, Host, Severity, State
+from jaxtop.model import RULES_BY_NAME, Finding, Host, LinkState, Severity, State
 from jaxtop.model.findings.health import health_of
 from jaxtop.model.host import longest_compile
 from jaxtop.model.liveness import BY_SEVERITY
@@ -16,7 +16,6 @@ from jaxtop.model.stalls.case import LOST
 from jaxtop.model.stalls.lulls import running_of
 from jaxtop.tui.core import text
 from jaxtop.tui.draw.panes.finding import figure_of
-from jaxtop.wire import LinkState
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

@@ -85,6 +85,10 @@ class Link(Struct, frozen=True, omit_defaults=True, tag="link"):
     path: Annotated[tuple[AgentId, ...], Meta(max_length=MAX_PATH)] = ()
 
 
+# The words of requests on the wire: one takes a window; the others begin a capture, fetch a part of it, and
+# end it.
+TAKE_WINDOW = "capture"
+BEGIN_CAPTURE, FETCH_CAPTURE, END_CAPTURE = "profile", "profile_part", "profile_end"
 # The requests that guests may send, too.
 READING = frozenset({"ping", "roster", "state", "cost", "stacks"})
 
@@ -101,9 +105,8 @@ class Request(Struct, frozen=True, omit_defaults=True, tag="request"):
     """A viewer's request to one agent. Those in `READING` only read; others change what the agent does.
 
     `at_ms` is when a requested window or capture begins, so that it is the same moment on all hosts. Requests
-    about a capture name it in `capture`: `profile` begins it, `profile_part` fetches a part of it,
-    `profile_end` ends it and discards what was not fetched. A `still` comes from another agent of the run,
-    which is to be ended if all of it is stuck.
+    about a capture name it in `capture`; `END_CAPTURE` discards what was not fetched. A `still` comes from
+    another agent of the run, which is to be ended if all of it is stuck.
     """
 
     what: str

@@ -88,7 +88,7 @@ def test_a_window_that_is_asked_for_comes_from_every_process(tmp_path, follow):
     with training(tmp_path) as run:
         followed = follow(run)
         asked_ms = time.time() * 1000
-        eventually(lambda: followed.ask("capture").answered == 2)  # at first their devices may not be known
+        eventually(lambda: followed.ask("window").answered == 2)  # at first their devices may not be known
 
         seen = set()  # later windows, which nobody asked for, take the place of these
 
@@ -123,7 +123,7 @@ def test_a_run_that_reports_once_a_minute_changes_to_a_shorter_interval_at_once(
 @pytest.mark.newest
 def test_a_run_that_is_read_only_says_so(tmp_path, follow):
     with training(tmp_path, JAXTOP_READONLY="1") as run:
-        asking = follow(run).ask("capture")
+        asking = follow(run).ask("window")
         assert dict(asking.refused) == {"this run is read-only (JAXTOP_READONLY=1)": 2}
 
 

@@ -11,9 +11,9 @@ import pytest
 from jaxtop import wire
 from jaxtop.model import EMPTY_HOST, RULES_BY_NAME, Cluster, Severity, Tuning, keyframe, runs
 from jaxtop.model.findings.rule import RunFacts, Unmeasured
+from jaxtop.model.shares import Parts
 from jaxtop.model.wall_time import step_parts
 from jaxtop.model.wall_time.gaps import Gap, late_of
-from jaxtop.model.wall_time.parts import Parts
 from jaxtop.wire import LinkState
 from tests import builders, made_windows, staged_collectives
 from tests.builders import NOW, agent_id, folded, frame, hello

@@ -262,7 +262,7 @@ class TestAsking:
         async def act(stage, asker):
             for key, screen in (("2", "mesh"), ("6", "collectives"), ("9", "stacks")):
                 await stage.press(key, "c")
-                assert asker.questions[-1][0] == "capture"
+                assert asker.questions[-1][0] == "window"
                 assert stage.screen_shown == f"screen-{screen}"
                 asker.questions[-1][2].answered = 2
                 await stage.paint()

@@ -16,13 +16,15 @@ AT_ONCE = 64
 
 
 # Windows that are requested of several hosts begin at one moment, when the requests have reached all of them.
-CAPTURE_AHEAD_S, AHEAD_A_HOST_S = 0.6, 0.002
+WINDOW_AHEAD_S, AHEAD_A_HOST_S = 0.6, 0.002
 
 
 def request_to(what: str, agents: Sequence[str], now: float, interval_ms: int | None = None) -> wire.Request:
-    """Return the same request for all of these agents."""
-    at = now + CAPTURE_AHEAD_S + AHEAD_A_HOST_S * len(agents)
-    return wire.Request(what, interval_ms, round(at * 1000) if what == "capture" else None)
+    """Return the same request for all of these agents; `what` is a word of the app, such as `window`."""
+    at = now + WINDOW_AHEAD_S + AHEAD_A_HOST_S * len(agents)
+    if what == "window":
+        return wire.Request(wire.TAKE_WINDOW, interval_ms, round(at * 1000))
+    return wire.Request(what, interval_ms)
 
 
 class Broadcast:

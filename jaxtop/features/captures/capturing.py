@@ -120,7 +120,7 @@ class Capture:
         ended, self._ends = self._ends, []
         for agent in ended:
             self._ending += 1
-            source.request(agent, wire.Request("profile_end", capture=self._ask), self._has_ended)
+            source.request(agent, wire.Request(wire.END_CAPTURE, capture=self._ask), self._has_ended)
 
     def _has_ended(self, _: wire.Reply | None) -> None:
         self._ending -= 1
@@ -149,7 +149,7 @@ class Capture:
             self._fail(member, f"was still {member.phase} after {lasted:.0f} s")
 
     def _ask_how_far(self, source: Source, member: Member) -> None:
-        what = "profile_part" if member.phase else "profile"
+        what = wire.FETCH_CAPTURE if member.phase else wire.BEGIN_CAPTURE
         at_ms = None if member.phase else round(self.at * 1000)
         member.is_asked = True
 
@@ -206,7 +206,7 @@ class Capture:
                 elif member.is_complete:
                     self._ends.append(member.agent)
 
-        source.request(member.agent, wire.Request("profile_part", capture=ask), done)
+        source.request(member.agent, wire.Request(wire.FETCH_CAPTURE, capture=ask), done)
 
     def _fail(self, member: Member, why: str) -> None:
         if not member.is_over:

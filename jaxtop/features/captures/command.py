@@ -185,7 +185,7 @@ def _wait_for_windows(
 
     if without := lacking():
         progress.show("taking a short window, to compare with")
-        asking = Broadcast(request_to("capture", without, steady()), without)
+        asking = Broadcast(request_to("window", without, steady()), without)
 
         def is_enough() -> bool:
             asking.advance(source)

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from jaxtop.features.ledger.model import Attempt, JobLedger, ProcessLedger, SpentBy, StepParts
 from jaxtop.model.figures import scalar_figures
 from jaxtop.model.hosts import runs
-from jaxtop.model.past_steps import WHOLE
+from jaxtop.model.shares import NAMES, WHOLE
 from jaxtop.model.steps.scalars import curve_of
-from jaxtop.model.wall_time.parts import NAMES
 from jaxtop.model.wall_time.spent import seconds_by_kind
 from jaxtop.store import ledgers
 
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
 
     from jaxtop.model import Cluster, Host
     from jaxtop.model.hosts import Run
-    from jaxtop.model.past_steps import PastSteps
     from jaxtop.model.series import Point
+    from jaxtop.model.shares import PastSteps
     from jaxtop.store.ledgers import LedgerFile
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from jaxtop.model.host import Host
-    from jaxtop.model.wall_time.parts import Parts
+    from jaxtop.model.shares import Parts
     from jaxtop.wire import ActiveLine, Rhythm
 
 # A gap is part of each step if the median step, times the steps a second, fills this share of the time, and

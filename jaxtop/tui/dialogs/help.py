@@ -32,7 +32,7 @@ NOT_LISTED = frozenset({"help_quit", "app.focus_next", "app.focus_previous", "sc
 # else work everywhere.
 _GROUPS = {
     "Move": "move page top bottom shift end scroll_down scroll_up scroll_home scroll_end",
-    "Look closer": "jump worst return capture profile stacks",
+    "Look closer": "jump worst return window capture stacks",
     "Time": "pause record step skip go_to event to_start to_end interval faster loop mark",
     "Screens": "screen",
 }

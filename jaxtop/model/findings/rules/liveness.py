@@ -81,7 +81,7 @@ def _host_lost(facts: RunFacts) -> Iterator[Finding]:
             Subject.of(first),
             about=str(state),
             evidence=(
-                Evidence("processes lost", len(lost), source="connections", at=facts.at),
+                Evidence("processes lost", len(lost), source="connections", at=facts.read_time()),
                 Evidence("last pulse", first.pulse_at, "timestamp", "agent", first.pulse_at),
             ),
             proof=Proof("hosts", row=first.agent, column="heard"),
@@ -105,7 +105,7 @@ def _worker_lost(facts: RunFacts, worker: Host) -> Finding:
         Subject.of(worker),
         about="worker",
         evidence=(
-            Evidence("parent", parent, source="agent", at=facts.at),
+            Evidence("parent", parent, source="agent", at=facts.read_time()),
             Evidence("last pulse", worker.pulse_at, "timestamp", "agent", worker.pulse_at),
         ),
         proof=Proof("hosts", row=worker.agent, column="heard"),
@@ -139,16 +139,22 @@ def _stalled(facts: RunFacts) -> Iterator[Finding]:
     works = stall.is_moving or any(each.pulse.compiling for each in causes)
     # Where no process is named, one that uses the CPU may compute without launches.
     works = works or (not stall.odd and any(map(uses_cpu, causes)))
-    lasts = facts.at - stall.began >= facts.number(LASTS) and not works
+    lasts = facts.read_time() - stall.began >= facts.number(LASTS) and not works
     yield Finding(
         Severity.CRITICAL if lasts else Severity(stall.severity),
         min(1.0, 0.5 + 0.125 * stall.certainty),
         stall.text,
         Subject(agent=stall.about, process_index=host.process_index if host else None),
         evidence=(
-            Evidence("without a launch", facts.at - stall.began, "seconds", "launch counters", facts.at),
+            Evidence(
+                "without a launch",
+                facts.read_time() - stall.began,
+                "seconds",
+                "launch counters",
+                facts.read_time(),
+            ),
             Evidence("processes that wait", len(stall.waiting), source="stacks", at=stall.at_ms / 1000),
-            *evidence(facts.cluster, stall, facts.at),
+            *evidence(facts.cluster, stall, facts.read_time()),
         ),
         proof=Proof("stacks", row=stall.about),
         since=stall.began,
@@ -204,15 +210,15 @@ def _compiling(facts: RunFacts) -> Iterator[Finding]:
         Subject.of(host),
         about="compiling",
         evidence=(
-            Evidence("compiling", seconds, "seconds", "jax.monitoring", facts.at),
+            Evidence("compiling", seconds, "seconds", "jax.monitoring", facts.read_time()),
             Evidence("took before", before[-1] if before else None, "seconds", "jax.monitoring"),
-            Evidence("processes that wait", len(waiting), source="launch counters", at=facts.at),
+            Evidence("processes that wait", len(waiting), source="launch counters", at=facts.read_time()),
         ),
         proof=Proof("programs"),
         advice="Nothing is wrong yet: a compilation that only one process makes delays all. Compile the same "
         "on all of them, or use jax.config.jax_compilation_cache_dir.",
         explains=("gc_pauses", "straggler"),
-        since=facts.at - seconds,
+        since=facts.read_time() - seconds,
     )
 
 

@@ -104,8 +104,8 @@ def _of_unused(facts: RunFacts, unused: Sequence[tuple[HostView, int]]) -> Findi
         Subject.of(view.host, device_id=used),
         about="unused",
         evidence=(
-            Evidence("unused devices", idle, source="shardings", at=facts.at),
-            Evidence("devices", total, source="agents", at=facts.at),
+            Evidence("unused devices", idle, source="shardings", at=facts.read_time()),
+            Evidence("devices", total, source="agents", at=facts.read_time()),
         ),
         proof=Proof("devices", row=view.host.agent),
         advice="Divide the batch over a mesh: jax.make_mesh, and jax.device_put with a NamedSharding. If one "
@@ -165,8 +165,8 @@ def _of_whole(facts: RunFacts, whole: _Whole, view: HostView, devices: int) -> F
         Subject.of(view.host, device_id=whole.device_id, array=largest.name or "", source=line),
         cost=FindingCost(bytes_per_device=round(whole.bytes * (1 - 1 / whole.mesh))),
         evidence=(
-            Evidence("bytes on the device", whole.bytes, "bytes", "arrays", facts.at),
-            Evidence("devices of the mesh", whole.mesh, source="shardings", at=facts.at),
+            Evidence("bytes on the device", whole.bytes, "bytes", "arrays", facts.read_time()),
+            Evidence("devices of the mesh", whole.mesh, source="shardings", at=facts.read_time()),
         ),
         proof=Proof("arrays", f"{asked} & devices=1", largest.name or ""),
     )
@@ -223,9 +223,9 @@ def _of_uneven(facts: RunFacts, device_id: int, held: int, beyond: float, count:
         Subject.of(host, device_id=device_id),
         cost=FindingCost(bytes_per_device=round(beyond)),
         evidence=(
-            Evidence("held by the fullest device", held, "bytes", source, facts.at),
-            Evidence("median of the mesh", held - beyond, "bytes", source, facts.at),
-            Evidence("limit", limit, "bytes", host.limit_source, facts.at),
+            Evidence("held by the fullest device", held, "bytes", source, facts.read_time()),
+            Evidence("median of the mesh", held - beyond, "bytes", source, facts.read_time()),
+            Evidence("limit", limit, "bytes", host.limit_source, facts.read_time()),
         ),
         proof=Proof("memory", row=str(device_id)),
     )

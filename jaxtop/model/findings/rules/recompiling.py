@@ -75,7 +75,7 @@ def _check_late(facts: RunFacts) -> Iterator[Finding]:
         raise Unmeasured("the loaded programs were not read yet")
     found: dict[str, tuple[Host, Compilation]] = {}
     for view in facts.reporting:
-        for each in _late(view.current, facts.number(WARM), facts.at):
+        for each in _late(view.current, facts.number(WARM), facts.read_time()):
             found[program_of(each.function)] = view.current, each
     for name, (host, each) in found.items():
         severity = Severity.WARNING if _serves(host) else Severity.INFO

@@ -9,8 +9,7 @@ from rich.text import Text
 
 from jaxtop.base import units
 from jaxtop.model.naming.sentences import host_names
-from jaxtop.model.past_steps import WHOLE
-from jaxtop.model.wall_time.parts import NAMES, shares_of
+from jaxtop.model.shares import NAMES, WHOLE, shares_of
 from jaxtop.tui.draw.bars import BarPart, bar_line, columns, legend_entry
 from jaxtop.tui.draw.overview.panels import OverviewPanel
 from jaxtop.tui.draw.overview.steps import SCALE, Timespan, time_axis, with_scale
@@ -19,8 +18,7 @@ from jaxtop.tui.draw.panel import Heading, flowed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtop.model.past_steps import PastSteps
-    from jaxtop.model.wall_time.step_parts import RunParts
+    from jaxtop.model.shares import PastSteps, RunParts
     from jaxtop.tui.core.moment import Moment
     from jaxtop.tui.draw.ink import Ink
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rich.style import Style
 
     from jaxtop.model import Finding, HostView
-    from jaxtop.model.wall_time.parts import Parts
+    from jaxtop.model.shares import Parts
     from jaxtop.tui.core.moment import Moment
     from jaxtop.tui.draw.ink import Ink
 

@@ -99,8 +99,8 @@ def _of_fragments(facts: RunFacts, fragments: _Fragments, too_large: wire.Progra
         Subject.of(host, device_id=fragments.device_id, program=too_large.name if too_large else ""),
         cost=FindingCost(bytes_per_device=fragments.free - fragments.largest),
         evidence=(
-            Evidence("free", fragments.free, "bytes", "allocator", facts.at),
-            Evidence("largest free block", fragments.largest, "bytes", "allocator", facts.at),
+            Evidence("free", fragments.free, "bytes", "allocator", facts.read_time()),
+            Evidence("largest free block", fragments.largest, "bytes", "allocator", facts.read_time()),
         ),
         proof=Proof("memory", f"id={fragments.device_id}", str(fragments.device_id)),
     )
@@ -181,7 +181,7 @@ def _of_program(
         evidence=(
             Evidence("temporaries", program.temp_bytes, "bytes", "compiler"),
             Evidence("results", program.output_bytes, "bytes", "compiler"),
-            Evidence("free, once what runs has ended", free, "bytes", host.limit_source, facts.at),
+            Evidence("free, once what runs has ended", free, "bytes", host.limit_source, facts.read_time()),
         ),
         proof=Proof("programs", program.name, program.name),
     )

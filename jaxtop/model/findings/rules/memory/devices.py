@@ -121,12 +121,18 @@ def _of_device(facts: RunFacts, each: _Rising, count: int) -> Finding:
         ),
         cost=FindingCost(minutes_until_full=round(minutes, 1)),
         evidence=(
-            Evidence("growth a minute", rising.per_minute, "bytes", pulse.memory_source or "", facts.at),
-            Evidence("most in use lately", rising.top, "bytes", pulse.memory_source or "", facts.at),
             Evidence(
-                "limit", usable_bytes(pulse.devices, each.position), "bytes", host.limit_source, facts.at
+                "growth a minute", rising.per_minute, "bytes", pulse.memory_source or "", facts.read_time()
             ),
-            Evidence("observed for", rising.seconds, "seconds", pulse.memory_source or "", facts.at),
+            Evidence("most in use lately", rising.top, "bytes", pulse.memory_source or "", facts.read_time()),
+            Evidence(
+                "limit",
+                usable_bytes(pulse.devices, each.position),
+                "bytes",
+                host.limit_source,
+                facts.read_time(),
+            ),
+            Evidence("observed for", rising.seconds, "seconds", pulse.memory_source or "", facts.read_time()),
         ),
         proof=Proof("memory", f"id={device_id}", str(device_id)),
     )
@@ -189,9 +195,9 @@ def _of_arrays(facts: RunFacts, grower: Grower, view: HostView) -> Finding:
         about=grower.name or grower.created or "",
         cost=FindingCost(minutes_until_full=None if minutes is None else round(minutes, 1)),
         evidence=(
-            Evidence("growth a minute", grower.bytes_per_minute, "bytes", "arrays", facts.at),
-            Evidence("bytes on a device", grower.bytes_per_device, "bytes", "arrays", facts.at),
-            Evidence("grown for", grower.seconds, "seconds", "arrays", facts.at),
+            Evidence("growth a minute", grower.bytes_per_minute, "bytes", "arrays", facts.read_time()),
+            Evidence("bytes on a device", grower.bytes_per_device, "bytes", "arrays", facts.read_time()),
+            Evidence("grown for", grower.seconds, "seconds", "arrays", facts.read_time()),
             Evidence("made at", grower.created or "unknown", source="arrays"),
         ),
         proof=Proof("arrays", asked, grower.name or ""),

@@ -97,7 +97,7 @@ def _of_undonated(facts: RunFacts, each: _Undonated) -> Finding:
         about=program.name,
         cost=FindingCost(bytes_per_device=each.twice),
         evidence=(
-            Evidence("state that its line creates", each.state, "bytes", "arrays", facts.at),
+            Evidence("state that its line creates", each.state, "bytes", "arrays", facts.read_time()),
             Evidence("arguments", program.argument_bytes, "bytes", "compiler"),
             Evidence("results", program.output_bytes, "bytes", "compiler"),
             Evidence("results that reuse arguments", program.alias_bytes, "bytes", "compiler"),

@@ -229,19 +229,25 @@ def _of_hosts(facts: RunFacts, growing: list[_Growing]) -> Finding:
         Subject.of(host),
         cost=FindingCost(minutes_until_full=None if minutes is None else round(minutes, 1)),
         evidence=(
-            Evidence("growth a minute", rising.per_minute, "bytes", "kernel", facts.at),
+            Evidence("growth a minute", rising.per_minute, "bytes", "kernel", facts.read_time()),
             Evidence("resident memory", sample.rss_bytes, "bytes", "kernel", view.current.pulse_at),
             Evidence(
                 "machine's memory in use", sample.memory_used_bytes, "bytes", "kernel", view.current.pulse_at
             ),
             Evidence("machine's memory", sample.memory_total_bytes, "bytes", "kernel", view.current.pulse_at),
-            Evidence("observed for", rising.seconds, "seconds", "kernel", facts.at),
-            *(() if of_step is None else (Evidence("growth a step", of_step, "bytes", "kernel", facts.at),)),
+            Evidence("observed for", rising.seconds, "seconds", "kernel", facts.read_time()),
+            *(
+                ()
+                if of_step is None
+                else (Evidence("growth a step", of_step, "bytes", "kernel", facts.read_time()),)
+            ),
             *_by_holder(facts, view),
         ),
         proof=Proof("hosts", row=host.agent, column=_COLUMNS[holder]),
         advice=holder.advice,
-        since=facts.at - rising.seconds if is_fast else 0.0,  # it holds since then, and is reported at once
+        since=facts.read_time() - rising.seconds
+        if is_fast
+        else 0.0,  # it holds since then, and is reported at once
     )
 
 
@@ -252,7 +258,7 @@ def _by_holder(facts: RunFacts, view: HostView) -> Iterator[Evidence]:
         if abs(growth.per_minute) >= MIB and name != "rss_bytes":
             figure = FIGURES[name]
             title = f"growth of {figure.title} a minute"
-            yield Evidence(title, growth.per_minute, "bytes", figure.source, facts.at)
+            yield Evidence(title, growth.per_minute, "bytes", figure.source, facts.read_time())
 
 
 RULES = (

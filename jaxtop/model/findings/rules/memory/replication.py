@@ -161,9 +161,9 @@ def _of_copies(
         about=f"{copies.role or copies.about}|{axis}",
         cost=FindingCost(bytes_per_device=round(saved)),
         evidence=(
-            Evidence("bytes on a device", held, "bytes", "arrays", facts.at),
-            Evidence("copies", copies.copies, source="shardings", at=facts.at),
-            Evidence("arrays", len(groups), source="arrays", at=facts.at),
+            Evidence("bytes on a device", held, "bytes", "arrays", facts.read_time()),
+            Evidence("copies", copies.copies, source="shardings", at=facts.read_time()),
+            Evidence("arrays", len(groups), source="arrays", at=facts.read_time()),
         ),
         proof=Proof("arrays", f"{asked} & bytes>={LARGE >> 20}M", largest.name or ""),
         advice=_advice(copies, axis),
