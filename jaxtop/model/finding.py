@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from jaxtop.model.host import Host
 
 
+# The rule, the run, and what else tells two findings of a rule in a run apart.
+FindingKey = tuple[str, str, str]
+
+
 class Severity(StrEnum):
     """How serious a finding or an event is.
 
@@ -121,7 +125,7 @@ class Finding:
     consequences: tuple[str, ...] = ()
 
     @property
-    def key(self) -> tuple[str, str, str]:
+    def key(self) -> FindingKey:
         """Its identity over time."""
         return self.rule, self.run, self.about
 
@@ -156,7 +160,7 @@ class Findings(Struct, array_like=True):
     `step` is None before the first check, and in keyframes of older recordings.
     """
 
-    ongoing: dict[tuple[str, str, str], Ongoing] = msgspec.field(default_factory=dict)
+    ongoing: dict[FindingKey, Ongoing] = msgspec.field(default_factory=dict)
     checked_at: TimeS = 0.0
     # The reasons, by run and rule.
     unchecked: dict[tuple[str, str], str] = msgspec.field(default_factory=dict)

@@ -20,6 +20,7 @@ from jaxtop.tui.draw.panes.finding import figure_of
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
+    from jaxtop.model.finding import FindingKey
     from jaxtop.model.findings.health import Health
     from jaxtop.tui.core.moment import Moment
     from jaxtop.tui.core.palette import Palette
@@ -74,8 +75,8 @@ class AppStatus(NamedTuple):
     asking: Sequence[str] = ()
     rejected: Sequence[tuple[str, int]] = ()
     notes: Sequence[str] = ()
-    proven: tuple[str, str, str] | None = None
-    muted: Collection[tuple[str, str, str]] = ()
+    proven: FindingKey | None = None
+    muted: Collection[FindingKey] = ()
     is_overview: bool = False
 
 
@@ -216,7 +217,7 @@ def _running(moment: Moment, palette: Palette) -> list[StatusPart]:
 
 
 def _verdict(
-    moment: Moment, palette: Palette, muted: Collection[tuple[str, str, str]], *, is_short: bool
+    moment: Moment, palette: Palette, muted: Collection[FindingKey], *, is_short: bool
 ) -> StatusPart:
     """Return the verdict; in short, where other facts follow."""
     sentence, role = _health(moment, muted)
@@ -224,13 +225,13 @@ def _verdict(
     return StatusPart(_SIGN_OF_VERDICT[role], words, getattr(palette, role))
 
 
-def _health(moment: Moment, muted: Collection[tuple[str, str, str]]) -> Health:
+def _health(moment: Moment, muted: Collection[FindingKey]) -> Health:
     return health_of(
         moment.cluster, moment.host_views, moment.findings, now=moment.now, since=moment.since, muted=muted
     )
 
 
-def _all_well(moment: Moment, palette: Palette, muted: Collection[tuple[str, str, str]]) -> StatusPart:
+def _all_well(moment: Moment, palette: Palette, muted: Collection[FindingKey]) -> StatusPart:
     """Return the summary of a run without problems; it is green only where the overview's verdict is."""
     if not moment.host_views:
         return StatusPart("…", "waiting for a run", palette.muted)
