@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from jaxtop import wire
 from jaxtop.model import ArrayView, Cluster
 from jaxtop.wire import LinkState
-from tests.every_message import HELLO
+from tests.made.every_message import HELLO
 
 MESH = wire.Mesh((("data", 2), ("model", 4)), ((0, 4), (2048, 4)))
 

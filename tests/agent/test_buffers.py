@@ -26,7 +26,7 @@ from jaxtop_agent.programs.buffers.liveness import Liveness
 from jaxtop_agent.programs.buffers.schedule import Computation, ModuleSchedule, ScheduledInstruction, Shape
 from tests import builders
 from tests.stage import play, shown_after
-from tests.staged_findings import Staged
+from tests.staged.findings import Staged
 from tests.support import (
     PYTHON,
     environment,

@@ -21,6 +21,7 @@ from jaxtop.model import reported_findings
 from jaxtop_agent.logged.scalars import MOST_SCALARS, LoggedScalars
 from jaxtop_agent.logged.tensorboard import scalars_in
 from jaxtop_agent.logged.wandb import BLOCK, WandbFile
+from tests.real.trackers import losses_found_at, needs_wandb
 from tests.support import (
     PYTHON,
     environment,
@@ -31,7 +32,6 @@ from tests.support import (
     until_a_run_is_found,
     viewer,
 )
-from tests.trackers import losses_found_at, needs_wandb
 
 if TYPE_CHECKING:
     from jaxtop import wire

@@ -15,9 +15,9 @@ from jaxtop_agent.hooks.trackers import MOST_NOTED, LoggedCall, TrackerCalls
 from jaxtop_agent.logged.courses import Courses
 from jaxtop_agent.logged.scalars import LoggedScalars
 from jaxtop_agent.steps.progress import Progress
+from tests.real.trackers import losses_found_at, needs_mlflow, needs_trackio, quiet
+from tests.real.unharmed import PLAIN, Watch, outcome
 from tests.support import PYTHON, processes, run, script, until_a_run_is_found
-from tests.trackers import losses_found_at, needs_mlflow, needs_trackio, quiet
-from tests.unharmed import PLAIN, Watch, outcome
 
 pytestmark = pytest.mark.newest
 

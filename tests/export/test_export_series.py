@@ -13,9 +13,9 @@ from jaxtop import wire
 from jaxtop.base.names import legible
 from jaxtop.export.series import COLUMNS, METRICS, SERIES
 from jaxtop.model import Cluster
-from tests import made_sessions
-from tests.made_clusters import HOSTILE, cluster, everything
-from tests.made_sessions import Made
+from tests.made import sessions as made_sessions
+from tests.made.clusters import HOSTILE, cluster, everything
+from tests.made.sessions import Made
 from tests.stories import hello, link, pulse
 from tests.support import disk_with_room_for
 

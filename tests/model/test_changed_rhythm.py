@@ -16,10 +16,11 @@ from jaxtop.model.wall_time.lateness import lateness_by_run
 from jaxtop.model.wall_time.step_parts import run_parts
 from jaxtop.recording import Recording
 from jaxtop.wire import LinkState
-from tests import builders, made_windows
+from tests import builders
 from tests.builders import NOW, agent_id, folded, frame
-from tests.made_windows import Made
-from tests.recorded import by_time, record_batches, session_of
+from tests.made import windows as made_windows
+from tests.made.windows import Made
+from tests.played.recordings import by_time, record_batches, session_of
 from tests.stage import line, shown_after
 from tests.support import SOAK
 

@@ -13,9 +13,12 @@ from jaxtop.model.findings import reducer
 from jaxtop.model.findings.reducer import CHECK_EVERY
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.wire import LinkState
-from tests import builders, staged, staged_collectives, staged_hardware
+from tests import builders
 from tests.builders import NOW, agent_id, folded, frame, pulse, well
-from tests.staged_parts import rhythm
+from tests.staged import collectives as staged_collectives
+from tests.staged import devices as staged_devices
+from tests.staged import hardware as staged_hardware
+from tests.staged.parts import rhythm
 
 
 def rule(check, name: str = "test", **more) -> Rule:
@@ -269,9 +272,9 @@ STAGED = {
     "few": staged_collectives.few(),
     "unread": staged_collectives.unread(),
     "standing": staged_collectives.standing(),
-    "held": staged.held(),
-    "counted": staged.counted(),
-    "at odds": staged.at_odds(),
+    "held": staged_devices.held(),
+    "counted": staged_devices.counted(),
+    "at odds": staged_devices.at_odds(),
     "gpus": staged_hardware.working(30),
 }
 

@@ -14,7 +14,7 @@ from jaxtop.model.finding import Severity
 from jaxtop.model.stalls.crashes import NOTICED_WITHIN, WAITS_FOR
 from jaxtop.wire import LinkState
 from tests.model.test_findings_liveness import TRAINS, link, only, stalls
-from tests.staged_findings import Staged, trains
+from tests.staged.findings import Staged, trains
 from tests.support import environment, eventually, jax_run, jaxtop_here, script, until_a_run_is_found, viewer
 
 PLACE = wire.Place("train.py", 51, "main")

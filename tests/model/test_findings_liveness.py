@@ -14,7 +14,7 @@ from jaxtop.model.findings.rules import liveness, starts
 from jaxtop.wire import LinkState
 from tests import builders
 from tests.builders import NOW, agent_id
-from tests.staged_findings import Staged, trains
+from tests.staged.findings import Staged, trains
 from tests.support import environment, jax_run, script, until_a_run_is_found, viewer
 
 

@@ -16,7 +16,7 @@ from jaxtop.model.finding import Severity
 from jaxtop.model.steps.losses import MOST_VALUES
 from jaxtop.wire import LinkState, is_loss
 from tests.builders import NOW, agent_id, folded
-from tests.staged_findings import Staged, reports
+from tests.staged.findings import Staged, reports
 from tests.support import PYTHON, environment, processes, script, until_a_run_is_found, viewer
 
 NOISE = random.Random(3)

@@ -14,11 +14,12 @@ from jaxtop.model import Cluster, reported_findings
 from jaxtop.model.finding import FindingCost
 from jaxtop.recording import Recording
 from jaxtop.wire import LinkState
-from tests import builders, made_sessions
+from tests import builders
 from tests.builders import NOW
-from tests.made_sessions import Made
-from tests.recorded import by_time, record_batches, session_of
-from tests.staged_findings import Staged
+from tests.made import sessions as made_sessions
+from tests.made.sessions import Made
+from tests.played.recordings import by_time, record_batches, session_of
+from tests.staged.findings import Staged
 
 
 def troubled():

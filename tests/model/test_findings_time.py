@@ -15,10 +15,12 @@ from jaxtop.model.shares import Parts
 from jaxtop.model.wall_time import step_parts
 from jaxtop.model.wall_time.gaps import Gap, late_of
 from jaxtop.wire import LinkState
-from tests import builders, made_windows, staged_collectives
+from tests import builders
 from tests.builders import NOW, agent_id, folded, frame, hello
-from tests.made_windows import Made
-from tests.staged_parts import EVEN, LINE, activity, rhythm, run, two_hosts, window
+from tests.made import windows as made_windows
+from tests.made.windows import Made
+from tests.staged import collectives as staged_collectives
+from tests.staged.parts import EVEN, LINE, activity, rhythm, run, two_hosts, window
 
 SAVES = wire.ActiveLine(wire.Place("train.py", 90, "save_checkpoint"), wire.SCRIPT, 50)
 READS = wire.ActiveLine(wire.Place("train.py", 61, "train"), wire.WAIT, 70)

@@ -22,10 +22,10 @@ from jaxtop.model.wall_time.parts import Busy, OwnParts, mean_of, own_parts, wit
 from jaxtop.model.wall_time.step_parts import parts_of_hosts, run_parts
 from jaxtop.tui.core.moment import Moment
 from jaxtop.tui.draw.overview.anatomy import about
-from tests import staged_collectives
 from tests.builders import NOW, agent_id, folded, frame, pulse
-from tests.made_windows import Made
-from tests.staged_parts import EVEN, LATE, activity, of_rule, rhythm, run, two_hosts, window
+from tests.made.windows import Made
+from tests.staged import collectives as staged_collectives
+from tests.staged.parts import EVEN, LATE, activity, of_rule, rhythm, run, two_hosts, window
 
 
 def of_run(*messages, **more):

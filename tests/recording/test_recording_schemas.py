@@ -12,9 +12,9 @@ from mcap.reader import NonSeekingReader
 
 from jaxtop import wire
 from jaxtop.recording import Recording, Writer, schemas
-from tests import made_sessions
-from tests.made_sessions import Made
-from tests.recorded import record, written
+from tests.made import sessions as made_sessions
+from tests.made.sessions import Made
+from tests.played.recordings import record, written
 
 MADE = Made(hosts=2, devices=4, seconds=60)
 

@@ -13,9 +13,19 @@ from pathlib import Path
 import pytest
 
 from jaxtop.recording import Recording, RecordingLimits, RecordingWriter, thread
-from tests import builders, made_sessions, patience
-from tests.made_sessions import Made
-from tests.recorded import ABOUT, assert_equal, by_time, read, record, record_batches, session_of, writing
+from tests import builders, patience
+from tests.made import sessions as made_sessions
+from tests.made.sessions import Made
+from tests.played.recordings import (
+    ABOUT,
+    assert_equal,
+    by_time,
+    read,
+    record,
+    record_batches,
+    session_of,
+    writing,
+)
 from tests.support import eventually
 
 MADE = Made(hosts=2, devices=8, seconds=60)

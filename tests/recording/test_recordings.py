@@ -14,10 +14,11 @@ from jaxtop.model import Cluster, array_views, growers
 from jaxtop.recording import Recording, compact
 from jaxtop.wire import LinkState
 from jaxtop.wire.bounds import to_ns
-from tests import builders, made_sessions
+from tests import builders
 from tests.cases import thorough
-from tests.made_sessions import Made
-from tests.recorded import ABOUT, assert_equal, read, record, record_batches, session_of, written
+from tests.made import sessions as made_sessions
+from tests.made.sessions import Made
+from tests.played.recordings import ABOUT, assert_equal, read, record, record_batches, session_of, written
 from tests.support import SOAK
 
 # What was written is read

@@ -12,10 +12,10 @@ from jaxtop import wire
 from jaxtop.base import processes
 from jaxtop.model import keyframe, state_of
 from jaxtop.recording import Keyframe, Writer
-from tests import made_sessions
 from tests.builders import folded
-from tests.made_sessions import Made, agent_id, later
-from tests.recorded import record, session_of
+from tests.made import sessions as made_sessions
+from tests.made.sessions import Made, agent_id, later
+from tests.played.recordings import record, session_of
 
 MADE = Made(hosts=3, devices=2, seconds=60, has_trouble=False)
 STATE = ("hello", "arrays", "programs", "inventory", "pulse")

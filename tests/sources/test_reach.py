@@ -20,7 +20,7 @@ from jaxtop.store import runfiles
 from jaxtop.transport import Server
 from jaxtop.wire import LinkState
 from tests import support
-from tests.sockets import Relay
+from tests.real.sockets import Relay
 from tests.stories import peer
 from tests.support import JAXTOP, PYTHON, eventually, jaxtop, loopback_address, viewer
 

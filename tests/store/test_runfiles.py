@@ -26,7 +26,7 @@ from jaxtop.cli.reading import gather
 from jaxtop.sources import discovery
 from jaxtop.store import runfiles
 from jaxtop.wire import LinkState
-from tests.made_agents import hello_here
+from tests.made.agents import hello_here
 from tests.support import PYTHON, jaxtop_here, mode, run
 from tests.support import processes as started
 
@@ -286,7 +286,7 @@ def test_a_stale_file_that_cannot_be_removed_is_passed_by():
         lists = textwrap.dedent("""
             import os
             from jaxtop.store import runfiles
-            from tests.made_agents import hello_here
+            from tests.made.agents import hello_here
             os.setuid(54321)
             folder = runfiles.folders()[0]
             said = hello_here("dead", process_started_ticks=1)

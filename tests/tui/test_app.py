@@ -12,8 +12,9 @@ from jaxtop.tui.core.palette import DARK, PALETTES
 from jaxtop.tui.dialogs.help import NOT_LISTED, Help
 from jaxtop.tui.status_line import StatusPart, status_line
 from jaxtop.wire import LinkState
-from tests import builders, staged_hardware
+from tests import builders
 from tests.stage import Stage, play
+from tests.staged import hardware as staged_hardware
 
 SIZES = [(80, 24), (120, 40), (200, 50)]
 

@@ -16,10 +16,14 @@ from jaxtop import wire
 from jaxtop.features.planning.screen import PlanScreen
 from jaxtop.tui.playback import Start
 from jaxtop.wire import LinkState
-from tests import builders, made_ledgers, staged, staged_collectives, staged_hardware
+from tests import builders
 from tests.features.planning import staged_plan
-from tests.reels import LONG, Reel, session
+from tests.made import ledgers as made_ledgers
+from tests.played.reels import LONG, Reel, session
 from tests.stage import Stage, play
+from tests.staged import collectives as staged_collectives
+from tests.staged import devices as staged_devices
+from tests.staged import hardware as staged_hardware
 from tests.support import ROOT
 
 if TYPE_CHECKING:
@@ -56,9 +60,9 @@ SCENES = {
     "mesh-by-axes": (WELL, ("2", "tab")),
     "hosts": (WELL, ("3",)),
     "devices": (WELL, ("D",)),
-    "memory": (staged.held(), ("5",)),
-    "memory-of-arrays": (staged.counted(), ("5",)),
-    "programs": (staged.at_odds(), ("7",)),
+    "memory": (staged_devices.held(), ("5",)),
+    "memory-of-arrays": (staged_devices.counted(), ("5",)),
+    "programs": (staged_devices.at_odds(), ("7",)),
     "collectives": (staged_collectives.late(), ("6",)),
     "collectives-few-samples": (staged_collectives.few(), ("6", "j")),
     "collectives-unread": (staged_collectives.unread(), ("6",)),

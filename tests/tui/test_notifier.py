@@ -12,8 +12,8 @@ from jaxtop.tui.playback import Start
 from jaxtop.wire import LinkState
 from tests import builders
 from tests.builders import NOW, agent_id, frame
-from tests.made_sessions import Made
-from tests.recorded import record, session_of
+from tests.made.sessions import Made
+from tests.played.recordings import record, session_of
 from tests.stage import Stage, play
 
 

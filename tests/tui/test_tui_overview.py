@@ -27,13 +27,16 @@ from jaxtop.tui.draw.panes.curves import shaded
 from jaxtop.tui.draw.panes.finding import figure_of
 from jaxtop.tui.draw.sparkline import area
 from jaxtop.wire import LinkState
-from tests import builders, made_sessions, staged_collectives, staged_parts
+from tests import builders
 from tests.builders import NOW, agent_id, frame
 from tests.cases import thorough
-from tests.reels import Reel
+from tests.made import sessions as made_sessions
+from tests.played.reels import Reel
 from tests.stage import Stage, play, shown_after
-from tests.staged_findings import Staged, reports, trains
-from tests.staged_hardware import working
+from tests.staged import collectives as staged_collectives
+from tests.staged import parts as staged_parts
+from tests.staged.findings import Staged, reports, trains
+from tests.staged.hardware import working
 
 LATE = staged_collectives.late()
 TRAINING = builders.training()

@@ -21,12 +21,13 @@ from jaxtop.tui.draw.plot_page import PlotPage, page
 from jaxtop.tui.draw.plotted import Beside, PlotSubject, few
 from jaxtop.tui.playback import Start
 from jaxtop.wire import LinkState
-from tests import builders, staged_hardware
+from tests import builders
 from tests.builders import NOW, agent_id, frame
 from tests.cases import thorough
-from tests.reels import LONG, Reel, session
+from tests.played.reels import LONG, Reel, session
 from tests.stage import Stage, line, play, shown_after
-from tests.staged_hardware import working
+from tests.staged import hardware as staged_hardware
+from tests.staged.hardware import working
 
 INK = ink_of(DARK, plain=True)
 DOTS = {chr(0x2800 + bits) for bits in range(1, 256)}

@@ -17,7 +17,7 @@ from jaxtop.base import keys
 from jaxtop.transport import Outcome, Question, Server, Subscriber, client
 from jaxtop.transport.listener import ALLOWED_BYTES
 from jaxtop.transport.telemetry import MAX_SENT
-from tests.sockets import Agent, Relay, RelaySocket, local, noticed, outcome_of
+from tests.real.sockets import Agent, Relay, RelaySocket, local, noticed, outcome_of
 from tests.support import PYTHON, SOAK, environment, eventually, free_port, processes, run
 
 MARK = b"a figure that only the owner may read"

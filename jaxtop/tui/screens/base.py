@@ -14,7 +14,8 @@ from jaxtop.tui.draw.ink import Ink, ink_of
 from jaxtop.tui.widgets.filter import FilteredTable
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Set
+    from collections.abc import Hashable
+    from collections.abc import Set as AbstractSet
 
     from textual import events
     from textual.widget import Widget
@@ -35,7 +36,7 @@ class ScreenPane(Container):
     # The name of the figure that this screen focuses on, if any. The plot starts with it.
     figure: str | None = None
     # The keys of the findings that the user muted: the app has one set, which all screens read.
-    muted: Set[FindingKey] = frozenset()
+    muted: AbstractSet[FindingKey] = frozenset()
     # The names of all screens, those of features too, which this one can lead to.
     screen_names: frozenset[str] = frozenset()
 

@@ -22,7 +22,7 @@ from jaxtop.features.inject import remote, symbols, target
 from jaxtop.features.inject.request import InjectionRequest
 from jaxtop.store import runfiles
 from tests.features.inject.test_inject import WHY_NOT
-from tests.made_agents import hello_here
+from tests.made.agents import hello_here
 from tests.support import PYTHON, eventually, jaxtop, processes, run
 
 # Python with JAX's libraries in its memory, as far as can be seen from outside.

@@ -21,10 +21,11 @@ from jaxtop.features.ledger.compare import ComparedRun, Comparison, MeasuredStep
 from jaxtop.features.ledger.compare_text import verdict
 from jaxtop.store import ledgers
 from jaxtop.wire import LinkState
-from tests import builders, staged_parts
+from tests import builders
 from tests.builders import NOW, agent_id, frame
-from tests.made_agents import Agent, closing
-from tests.recorded import written
+from tests.made.agents import Agent, closing
+from tests.played.recordings import written
+from tests.staged import parts as staged_parts
 from tests.support import JAXTOP, PYTHON, SOAK, jaxtop_here, processes
 
 STEP = wire.Program("jit_train_step", "f1", 8, 4, 1_000_000, None, 4096, 1024, 0, 2048)

@@ -12,13 +12,15 @@ from jaxtop import wire
 from jaxtop.features.ledger import collect, text
 from jaxtop.features.ledger.model import Attempt, JobLedger, ProcessLedger, SpentBy
 from jaxtop.store import ledgers
-from tests import builders, made_ledgers, staged_collectives
+from tests import builders
 from tests.builders import NOW
 from tests.cases import thorough
 from tests.features.web.chromium import PROGRAM
-from tests.made_ledgers import SAVED
-from tests.recorded import written
+from tests.made import ledgers as made_ledgers
+from tests.made.ledgers import SAVED
+from tests.played.recordings import written
 from tests.stage import line, shown_after
+from tests.staged import collectives as staged_collectives
 from tests.support import jaxtop_here
 
 

@@ -28,9 +28,9 @@ from jaxtop.model.liveness import State
 from jaxtop.store import runfiles
 from jaxtop.wire import LinkState
 from tests import builders
-from tests.memory_runs import WHOLE, array, census
 from tests.stage import line, shown_after
-from tests.staged_findings import Staged
+from tests.staged.findings import Staged
+from tests.staged.memory import WHOLE, array, census
 from tests.support import PYTHON, environment, eventually, jax_run, jaxtop_here, processes, script, viewer
 
 GIB, MIB = 1 << 30, 1 << 20

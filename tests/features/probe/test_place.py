@@ -19,7 +19,7 @@ from jaxtop.wire.probing import Measured
 from jaxtop_agent.probe import placing
 from tests import standin
 from tests.builders import NOW, agent_id, frame, hello
-from tests.staged_probe import of_device, probe
+from tests.staged.probe import of_device, probe
 from tests.support import PYTHON, environment, jax_run, jaxtop_here, run, script
 
 GB = 10**9

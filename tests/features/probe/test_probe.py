@@ -19,7 +19,7 @@ from jaxtop.sources.descriptors import Descriptors
 from jaxtop.transport import Outcome, ReachabilityCheck, Subscriber, client
 from jaxtop.wire import LinkState
 from tests import patience
-from tests.sockets import Agent, local, noticed, outcome_of
+from tests.real.sockets import Agent, local, noticed, outcome_of
 from tests.support import PYTHON, eventually, free_port, processes
 
 KNOCKS = 300

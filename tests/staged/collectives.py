@@ -6,9 +6,10 @@ from msgspec.structs import replace
 
 from jaxtop import wire
 from jaxtop.wire import LinkState
-from tests import builders, made_windows
+from tests import builders
 from tests.builders import NOW, agent_id, frame
-from tests.made_windows import Made
+from tests.made import windows as made_windows
+from tests.made.windows import Made
 
 HOSTS, DEVICES = 4, 4
 

@@ -8,7 +8,7 @@ from jaxtop import wire
 from jaxtop.wire import LinkState
 from tests import builders
 from tests.builders import DEVICES, NOW, PROCESSES, agent_id, frame
-from tests.staged import GIB
+from tests.staged.devices import GIB
 
 KIND = "NVIDIA H100 80GB HBM3"
 SECONDS = 90

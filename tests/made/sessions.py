@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop import wire
 from jaxtop.wire import LinkState
-from tests import load, made_windows
+from tests.made import windows as made_windows
+from tests.real import load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
