@@ -13,7 +13,8 @@ from jaxtop.model import EMPTY_HOST, RULES_BY_NAME, Cluster, Severity, Tuning, k
 from jaxtop.model.findings.rule import RunFacts, Unmeasured
 from jaxtop.model.shares import Parts
 from jaxtop.model.wall_time import step_parts
-from jaxtop.model.wall_time.gaps import Gap, late_of
+from jaxtop.model.wall_time.gaps import Gap
+from jaxtop.model.wall_time.late_scripts import late_of
 from jaxtop.wire import LinkState
 from tests import builders
 from tests.builders import NOW, agent_id, folded, frame, hello

@@ -23,7 +23,8 @@ from jaxtop.model.findings.gap_findings import (
 )
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.tuning import Number
-from jaxtop.model.wall_time.gaps import MANY_LAUNCHES, are_apart, launches_of, lost_to_launches
+from jaxtop.model.wall_time.gaps import MANY_LAUNCHES, launches_of, lost_to_launches
+from jaxtop.model.wall_time.late_scripts import are_apart
 from jaxtop.model.wall_time.spent import input_share
 from jaxtop.wire import LAUNCH, SCRIPT, WAIT
 

@@ -14,7 +14,8 @@ from jaxtop.model.findings.gap_findings import SAMPLES, gap_over, of_core, place
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.naming.sentences import acting
 from jaxtop.model.tuning import Number
-from jaxtop.model.wall_time.gaps import LATER, LATER_MS
+from jaxtop.model.wall_time.gaps import LATER
+from jaxtop.model.wall_time.late_scripts import LATER_MS
 from jaxtop.wire import SCRIPT
 
 if TYPE_CHECKING:
