@@ -9,11 +9,11 @@ import msgspec
 from jaxtop import __version__
 from jaxtop.base.feature import hooks
 from jaxtop.base.times import timestamp
-from jaxtop.export import collectives as of_collectives
-from jaxtop.export import compiles as of_compiles
-from jaxtop.export import findings as of_findings
+from jaxtop.export import collectives as collectives_export
+from jaxtop.export import compiles as compiles_export
+from jaxtop.export import findings as findings_export
 from jaxtop.export import peaks
-from jaxtop.export import steps as of_steps
+from jaxtop.export import steps as steps_export
 from jaxtop.export.check import Checkup, as_role, rules_document
 from jaxtop.export.readings import (
     OF_DEVICES,
@@ -78,7 +78,7 @@ def to_document(cluster: Cluster, now: float, probe: Probe | None = None) -> dic
                 "family": family_of(run),
                 "role": as_role(checkup.roles.get(run.id)),
                 "goodput": goodput(view.host for view in run.hosts),
-                "step": of_steps.step_of_run(cluster, now, run.id),
+                "step": steps_export.step_of_run(cluster, now, run.id),
             }
             for run in runs(cluster, now)
         ],
@@ -87,7 +87,7 @@ def to_document(cluster: Cluster, now: float, probe: Probe | None = None) -> dic
             for each in family_groups(cluster, now)
         ],
         "verdict": checkup.verdict,
-        "findings": [of_findings.as_value(each, now) for each in checkup.findings],
+        "findings": [findings_export.as_value(each, now) for each in checkup.findings],
         **rules_document(checkup),
         "hosts": [
             {**_host(cluster, each, now, of_agents), "late": late.get(each.view.host.agent)}
@@ -100,11 +100,11 @@ def to_document(cluster: Cluster, now: float, probe: Probe | None = None) -> dic
         "meshes": [_mesh(mesh) for mesh in all_meshes],
         "arrays": [_array(view, all_meshes) for view in array_views(cluster)],
         "programs": [_program(view, cluster, shares, more) for view in program_views(cluster, now)],
-        "compiles": of_compiles.latest(cluster, now),
-        "compile_lines": of_compiles.lines(cluster, now),
-        "collectives": [of_collectives.as_value(view) for view in all_collectives],
-        "axes": [of_collectives.of_axes(each) for each in axis_traffic(all_collectives)],
-        "windows": of_collectives.of_doubts(doubts_about(cluster)),
+        "compiles": compiles_export.latest(cluster, now),
+        "compile_lines": compiles_export.lines(cluster, now),
+        "collectives": [collectives_export.as_value(view) for view in all_collectives],
+        "axes": [collectives_export.axes_as_value(each) for each in axis_traffic(all_collectives)],
+        "windows": collectives_export.doubts_as_value(doubts_about(cluster)),
         "events": [
             {
                 "at": timestamp(event.at),
@@ -166,11 +166,11 @@ def _host(cluster: Cluster, each: HostReading, now: float, of_agents: Mapping[st
             for one in pulse.compiling
         ],
         "running": running and {"function": running.function, "for_s": running.seconds},
-        "step": of_steps.step_of_process(view, of_agents.get(last.agent)),
-        "scalars": [of_steps.scalar_as_value(each) for each in last.scalars.scalars],
+        "step": steps_export.step_of_process(view, of_agents.get(last.agent)),
+        "scalars": [steps_export.scalar_as_value(each) for each in last.scalars.scalars],
         "served": dict(pulse.served),
-        "ledger": of_steps.ledger_as_value(last),
-        "input_queue": of_steps.input_queue_as_value(view.current),
+        "ledger": steps_export.ledger_as_value(last),
+        "input_queue": steps_export.input_queue_as_value(view.current),
         "sources": dict(hello.sources) if hello else {},
         "agent": {
             "cpu_percent": scaled(pulse.cost.cpu_ppm, 10_000),

@@ -58,7 +58,7 @@ def seeds(
         with_ended: Whether runs that ended on this machine are found, too.
     """
     try:
-        listed = hostnames.of_file(hostfile) if hostfile else []
+        listed = hostnames.hosts_in_file(hostfile) if hostfile else []
         found = runfiles.tidy(runfiles.find())
         names = [*(name for target in targets for name in _names(target, found)), *listed]
     except hostnames.BadHosts as error:
@@ -133,7 +133,7 @@ def _choice(meant: Hello, living: list[Hello], own: str | None) -> str:
 def _seeds_of_job(show: Callable[[str], None]) -> list[Seed]:
     """Return the hosts of the job in which this process runs; none if there is no job or no address."""
     try:
-        job = hostnames.of_environment(os.environ)
+        job = hostnames.hosts_of_job(os.environ)
     except hostnames.BadHosts as error:
         show(str(error))
         return []

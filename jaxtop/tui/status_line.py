@@ -158,7 +158,7 @@ def _troubles(moment: Moment, palette: Palette) -> Iterator[StatusPart]:
         if state is State.DIED:
             times = {units.age(moment.now - host.heard_at) for host in members if host.heard_at}
             ago = f" {times.pop()} ago" if len(times) == 1 else ""
-        words, style = f"{who} {_IN_WORDS[state]}{ago}", palette.of_state(state)
+        words, style = f"{who} {_IN_WORDS[state]}{ago}", palette.state_colour(state)
         yield StatusPart(
             text.STATE_SIGNS[state], words, style, "host_lost" if state in LOST else "", str(state)
         )
@@ -195,7 +195,9 @@ def _figures(finding: Finding) -> str:
 
 def _finding(finding: Finding, palette: Palette, words: str) -> StatusPart:
     title = RULES_BY_NAME[finding.rule].title
-    return StatusPart(finding.severity.sign, f"{title}: {words}", palette.of_severity(finding.severity.rank))
+    return StatusPart(
+        finding.severity.sign, f"{title}: {words}", palette.severity_colour(finding.severity.rank)
+    )
 
 
 def _compiling(moment: Moment, palette: Palette) -> list[StatusPart]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from jaxtop.store.ledgers import LedgerFile
 
 
-def of_cluster(cluster: Cluster, now: float) -> list[JobLedger]:
+def ledgers_of_cluster(cluster: Cluster, now: float) -> list[JobLedger]:
     """Return the ledger of each run in a cluster that has one."""
     found = []
     for run in runs(cluster, now):
@@ -78,7 +78,7 @@ def _ledger_of_host(host: Host, current: Host) -> ProcessLedger:
     )
 
 
-def of_files(paths: Iterable[Path]) -> tuple[list[JobLedger], list[str]]:
+def ledgers_of_files(paths: Iterable[Path]) -> tuple[list[JobLedger], list[str]]:
     """Return the ledgers of the jobs whose files these are, the latest last, and why others were left out."""
     by_lineage: dict[str, dict[str, list[LedgerFile]]] = defaultdict(lambda: defaultdict(list))
     problems = []

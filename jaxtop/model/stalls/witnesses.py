@@ -37,15 +37,15 @@ class Witness(NamedTuple):
     is_moving: bool = False
 
 
-def by_devices(hosts: Sequence[Host], for_ms: int) -> Witness | None:
+def named_by_devices(hosts: Sequence[Host], for_ms: int) -> Witness | None:
     """Return what the libraries of the devices say, if nothing in it has moved for `for_ms`."""
-    return by_nccl(hosts, for_ms) or by_cores(hosts, for_ms)
+    return named_by_nccl(hosts, for_ms) or named_by_cores(hosts, for_ms)
 
 
 # NCCL
 
 
-def by_nccl(hosts: Sequence[Host], for_ms: int) -> Witness | None:
+def named_by_nccl(hosts: Sequence[Host], for_ms: int) -> Witness | None:
     """Return the processes of the ranks that launched fewer operations than most, or that do not answer."""
     answers = [
         host.nccl
@@ -166,7 +166,7 @@ class _Stand(NamedTuple):
         return not self.place
 
 
-def by_cores(hosts: Sequence[Host], for_ms: int) -> Witness | None:
+def named_by_cores(hosts: Sequence[Host], for_ms: int) -> Witness | None:
     """Return the processes whose tensor cores report an error, or stand elsewhere than most cores."""
     cores = [
         (host, core)

@@ -150,7 +150,9 @@ class OverviewScreen(ScreenPane, can_focus=True):
             heading = Heading(
                 "What is wrong" if is_wrong else "Worth knowing", "", f"{at} of {len(shown)}", keys
             )
-            frame = ink.style(ink.palette.of_severity(row.severity.rank)) if row.severity.rank else ink.frame
+            frame = (
+                ink.style(ink.palette.severity_colour(row.severity.rank)) if row.severity.rank else ink.frame
+            )
         if not lines:
             return []
         if is_framed:

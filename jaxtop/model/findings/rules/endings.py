@@ -63,7 +63,7 @@ def _crashed(facts: RunFacts) -> Iterator[Finding]:
             Evidence("line", line, source="script", at=at),
             Evidence("processes with it", len(alike), source="agents", at=facts.read_time()),
             Evidence("processes with another one", len(others), source="agents", at=facts.read_time()),
-            *_of_memory(postmortem),
+            *_memory_evidence(postmortem),
         ),
         advice=NO_ROOM if postmortem.shortage is not None else "",
         proof=Proof("hosts", row=first.agent, column="heard"),
@@ -75,7 +75,7 @@ def _crashed(facts: RunFacts) -> Iterator[Finding]:
     )
 
 
-def _of_memory(postmortem: Postmortem) -> Iterator[Evidence]:
+def _memory_evidence(postmortem: Postmortem) -> Iterator[Evidence]:
     """Yield what a process that ran out of memory asked for, and what it held; nothing of the others."""
     if postmortem.shortage is None:
         return
