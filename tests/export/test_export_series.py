@@ -82,7 +82,7 @@ def test_each_figure_of_the_machine_and_its_devices_has_rows():
 
 
 def test_a_host_that_is_not_live_has_no_figures():
-    """One is stopped for a while, another dies: nothing is told of them then but that they are not live."""
+    """One is stopped for a while, another dies: then only the fact that they are not live is reported."""
     rows = table("json")
     for process, away in ((1, (20, 26)), (2, (50, 59))):
         of_it = [row for row in rows if row["process"] == process]

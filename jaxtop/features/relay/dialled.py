@@ -92,7 +92,7 @@ class DialledRelays:
         )
 
     def notes(self, now: float) -> list[str]:
-        """Return notes on the relays and of them for the user, one per line."""
+        """Return notes for the user about the relays and from them, one per line."""
         lost = [
             f"the relay at {endpoint} was lost {round(now - at)} s ago: {why}"
             for endpoint, (at, why) in self._why_lost.items()
