@@ -144,7 +144,7 @@ class Navigation:
             self.open, self._switcher.current = name, view.id
             self.check_size(self._app.size)
             if before.figure is not None:
-                view.look_at(before.figure)
+                view.start_with(before.figure)
         moment = self._following.moment
         if self.selection.agent is not None:
             view.selection = self.selection  # or a screen that shows a moment first selects on its own

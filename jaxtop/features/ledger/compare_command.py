@@ -157,7 +157,7 @@ def _recorded(which: str, path: Path, typed: str | None) -> ComparedRun:
         replay.with_history(session, span, since, show_fold)
         seen, moment = FindingsSeen(), since
         while (moment := moment + LOOKS_EVERY_S) < at:
-            seen.look(session.at(moment))
+            seen.add_moment(session.at(moment))
             show_fold(moment)
         side = _run_of_cluster(path.name or str(path), session.at(at), at, counts, seen)
     for line in session.notes:
@@ -272,7 +272,7 @@ def _live(name: str, target: list[str], arguments: argparse.Namespace) -> Compar
                 cluster.feed(frame)
                 counts.feed(frame)
             if time.monotonic() >= look:
-                seen.look(cluster)
+                seen.add_moment(cluster)
                 look += LOOKS_EVERY_S
     finally:
         source.close()

@@ -178,7 +178,7 @@ class FindingsSeen:
         self._times: Counter[tuple[str, Kind, str]] = Counter()
         self._texts: dict[tuple[str, Kind, str], str] = {}
 
-    def look(self, cluster: Cluster) -> None:
+    def add_moment(self, cluster: Cluster) -> None:
         self._moments += 1
         found = {_key(cluster, each): each.text for each in reported_findings(cluster)}
         self._times.update(found.keys())

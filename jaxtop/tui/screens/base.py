@@ -119,7 +119,7 @@ class ScreenPane(Container):
         for filtered in self.query(FilteredTable):
             filtered.table.reveal(column)
 
-    def look_at(self, figure: str) -> None:
+    def start_with(self, figure: str) -> None:
         """Start with the figure that another screen focused on."""
 
     def count(self, tally: str) -> None:

@@ -128,7 +128,7 @@ def test_processes_of_others_and_of_containers_are_refused():
         with pytest.raises(
             target.InjectionRefused, match="belongs to root: run this as that user, or as root"
         ):
-            target.look(process.pid)
+            target.inspect_process(process.pid)
     for flags in (["--mount"], ["--pid", "--fork", "--mount-proc"]):
         if run("unshare", *flags, "true").returncode:
             pytest.skip("unshare is not allowed here")
