@@ -55,9 +55,9 @@ def test_a_storm_has_a_sign_and_a_hint():
 
 def test_why_a_function_was_compiled_again_is_shown_with_the_time_lost():
     cause = wire.Compilation(9, "train_step", "train.py:9", 700, "shape", "batch", "f32[8]", "f32[7]")
-    line = wire.CompiledLine("train_step", "train.py:9", 2, 12_900, 1)
+    compiled = wire.CompiledLine("train_step", "train.py:9", 2, 12_900, 1)
     programs = (
-        staged_devices.programs(host, staged_devices.STEP, compilations=(cause,), lines=(line,))
+        staged_devices.programs(host, staged_devices.STEP, compilations=(cause,), lines=(compiled,))
         for host in (0, 1)
     )
     frames = [*builders.well(), *programs]
