@@ -104,11 +104,8 @@ def _size(text: str) -> tuple[int, int]:
 
 def _record(path: Path) -> None:
     """Record a run of the demo in which a host becomes late."""
-    from tests.played.demo_runs import (  # the revision before has a file of frames already
-        demo_run,
-        of,
-        record,
-    )
+    # Imported here: an earlier revision that draws has a file of frames already, and may lack this module.
+    from tests.played.demo_runs import demo_run, of, record
 
     with demo_run(4, "straggler") as hosts:
         run = record(of(hosts)(), LATE, ["straggler"])

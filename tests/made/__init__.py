@@ -1,22 +1,14 @@
 """Made-up messages, runs, programs, profiles and agents, of which each figure is known.
 
-- agents.py: agents and relays in threads, with real sockets and keys; their messages are made up
-- allocators.py: devices whose allocators answer as those of accelerators do, and what the agent reads of
-  them
-- clusters.py: clusters for exports: one where little is known, and one whose every figure is another number
-- every_message.py: one message of every kind, and what a network may make of its bytes
-- h100.py: what was recorded on an H100: the files of `data/h100` (see its README)
-- hlo_texts.py: texts of compiled programs for tests, and what is asserted of them
-- ledgers.py: made ledgers of processes: what they spend their time on is planted
-- mutants.py: messages that a faulty or hostile agent could send: well-formed, with odd values in odd places
-- odd_messages.py: messages that are well formed, with one or a few values in them that no honest agent
-  would send
-- programs.py: compiled programs as a profiler keeps them, in the format of `xla/service/hlo.proto`
-- runs.py: stories of whole runs with collectives, from what was made up of their windows
-- sessions.py: hours of a run that never was, as the frames that a viewer would have received
-- traces.py: traces of accelerators with the structure of captured ones, and with waits that are known
-- windows.py: collectives of a program that never ran: inventories, and windows with a known latecomer and
-  noise
-- xspace.py: makes traces by hand, in the profiler's own format (xplane.proto), for devices that no test
-  machine has
+- every_message.py: one message of each kind, and what a network may make of its bytes
+- odd_messages.py, mutants.py: well-formed messages that no honest agent would send
+- agents.py: agents and relays in threads, with real sockets and keys and made-up messages
+- allocators.py: devices whose allocators answer like those of accelerators
+- clusters.py: clusters for exports: little is known of one, and each figure of the other differs
+- ledgers.py: ledgers of processes with planted times
+- sessions.py: hours of a run, as the frames that a viewer would have received
+- windows.py, runs.py: windows of collectives with a known latecomer and noise; whole runs with them
+- programs.py, hlo_texts.py: compiled programs, as in profiles and as text
+- traces.py, xspace.py: traces of accelerators with known waits; traces built event by event
+- h100.py: what was recorded on an H100
 """

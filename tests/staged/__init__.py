@@ -1,17 +1,12 @@
 """Runs with one fault or property each, second by second, for rules and screens.
 
-- collectives.py: more for the stage: windows of the profiler, and stacks
-- devices.py: more for the stage: programs, and devices whose allocators count
-- findings.py: runs for rules: processes that train for some seconds, each second as a test stages it
-- hangs.py: runs that hang with all stacks alike, and agents that ask the libraries of their devices
-- hardware.py: for the stage: a run on GPUs of which everything is known, and some of it should worry
-  somebody
-- memory.py: staged runs for the rules about memory: devices with allocators, arrays on a mesh of 2 × 4,
-  programs
-- mesh.py: runs of so many hosts and devices over meshes, told to the model; and the mesh screen alone in an
-  app
-- parts.py: processes whose wall time has known parts: launches in windows, a rhythm, samples of the main
-  thread
-- probe.py: results of a probe for devices of the stage
-- stalls.py: runs that stall, pulse by pulse: with a rhythm, and before their first launches
+- findings.py: processes that train for some seconds, each second as the test stages it
+- devices.py: programs, and devices with allocators
+- collectives.py: windows of the profiler, and stacks
+- hardware.py: a run on GPUs of which everything is known, with some figures that stand out
+- memory.py: devices with allocators, arrays on a mesh of 2 × 4, programs
+- mesh.py: runs of any number of hosts and devices over meshes, and the mesh screen in an app
+- parts.py: processes whose wall time has known parts
+- stalls.py, hangs.py: runs that stall, pulse by pulse; runs that hang with equal stacks
+- probe.py: results of a probe
 """
