@@ -95,7 +95,7 @@ def test_a_killed_writer_loses_what_came_since_the_last_flush_alone(tmp_path):
     program = (
         "import sys, time, pathlib\n"
         "from jaxtop.recording import RecordingWriter\n"
-        "from tests import made_sessions\n"
+        "from tests.made import sessions\n"
         "writer = RecordingWriter(pathlib.Path(sys.argv[1]), {'writer': 'w1'}); writer.start()\n"
         "frames = made_sessions.frames(made_sessions.Made(seconds=30))\n"
         "writer.write(frames[:50]); writer.sync(60); writer.write(frames[50:])\n"
