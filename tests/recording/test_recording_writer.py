@@ -97,7 +97,7 @@ def test_a_killed_writer_loses_what_came_since_the_last_flush_alone(tmp_path):
         "from jaxtop.recording import RecordingWriter\n"
         "from tests.made import sessions\n"
         "writer = RecordingWriter(pathlib.Path(sys.argv[1]), {'writer': 'w1'}); writer.start()\n"
-        "frames = made_sessions.frames(made_sessions.Made(seconds=30))\n"
+        "frames = sessions.frames(sessions.Made(seconds=30))\n"
         "writer.write(frames[:50]); writer.sync(60); writer.write(frames[50:])\n"
         "print('written', flush=True)\n"
         "time.sleep(60)\n"
