@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from jaxtop import wire
 from jaxtop.model import Cluster
+from jaxtop.wire import LinkState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -154,7 +155,7 @@ def well(at: float = NOW, processes: int = PROCESSES, devices: int = DEVICES) ->
     for index in range(processes):
         agent = agent_id(index)
         frames += [
-            frame(agent, wire.Link("up", f"10.0.0.{index}:7411"), at - 2, 0),
+            frame(agent, wire.Link(LinkState.UP, f"10.0.0.{index}:7411"), at - 2, 0),
             frame(agent, hello(index, processes, devices), at - 2),
             frame(agent, arrays(processes, devices), at - 2),
             frame(agent, pulse(index, at - 1, devices, 10), at - 1),
@@ -164,7 +165,7 @@ def well(at: float = NOW, processes: int = PROCESSES, devices: int = DEVICES) ->
 
 
 def trouble(index: int, state: str) -> wire.Frame:
-    return frame(agent_id(index), wire.Link(state, f"10.0.0.{index}:7411"), sequence=0)
+    return frame(agent_id(index), wire.Link(LinkState(state), f"10.0.0.{index}:7411"), sequence=0)
 
 
 def two_processes(seconds: int = 30, died_at: int | None = None) -> list[wire.Frame]:
@@ -172,7 +173,7 @@ def two_processes(seconds: int = 30, died_at: int | None = None) -> list[wire.Fr
     frames = well()
     for i in range(1, seconds):
         if i == died_at:
-            frames.append(frame(agent_id(1), wire.Link("closed", "x"), NOW + i, 0))
+            frames.append(frame(agent_id(1), wire.Link(LinkState.CLOSED, "x"), NOW + i, 0))
         for index in range(2 if died_at is None or i < died_at else 1):
             frames.append(
                 frame(agent_id(index), pulse(index, NOW + i, launches=20 + 10 * i), NOW + i, 10 + i)

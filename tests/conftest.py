@@ -12,7 +12,8 @@ import pytest_timeout
 
 from jaxtop.base.hostnames import VARIABLES
 from jaxtop.base.processes import JOBS
-from tests import leftovers, patience
+from tests import patience
+from tests.real import leftovers
 
 # Whoever is started in the background of a shell ignores Ctrl+C, and so would all that the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -25,8 +25,8 @@ import msgspec
 from jaxtop.model import device_views
 from jaxtop.tui.screens import SCREENS
 from jaxtop.wire import Frame
-from tests import made_sessions
-from tests.frame_player import playing
+from tests.made import sessions as made_sessions
+from tests.played.frame_player import playing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -59,7 +59,7 @@ FIGURES = {
     "plot": r"\d",
 }
 # What the revision before needs to draw with its own code.
-DRAWS = ("tests/gallery.py", "tests/frame_player.py")
+DRAWS = ("tests/gallery.py", "tests/played/frame_player.py")
 
 
 class Absent(Exception):
@@ -104,7 +104,8 @@ def _size(text: str) -> tuple[int, int]:
 
 def _record(path: Path) -> None:
     """Record a run of the demo in which a host becomes late."""
-    from tests.demo_runs import demo_run, of, record  # the revision before has a file of frames already
+    # Imported here: an earlier revision that draws has a file of frames already, and may lack this module.
+    from tests.played.demo_runs import demo_run, of, record
 
     with demo_run(4, "straggler") as hosts:
         run = record(of(hosts)(), LATE, ["straggler"])
@@ -164,6 +165,7 @@ def _draw_before(asked: argparse.Namespace) -> None:
         subprocess.run(["git", "worktree", "add", "--detach", tree, asked.before], cwd=ROOT, check=True)
         try:
             for each in DRAWS:
+                (tree / each).parent.mkdir(exist_ok=True)
                 shutil.copy(ROOT / each, tree / each)
             words = ["--screens", *asked.screens, "--devices", *map(str, asked.devices)]
             sizes = ["--sizes", *(f"{width}x{height}" for width, height in asked.sizes)]

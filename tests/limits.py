@@ -109,7 +109,7 @@ LIMITS = {
             "frames of agents that wait to be shown",
             "jaxtop.sources.backlog:MOST_FRAMES",
             "",
-            "older ones are dropped, and it is said",
+            "older ones are dropped, and a note says so",
         ),
         Limit("bytes of them", "jaxtop.sources.backlog:MOST_BYTES", "bytes", "as above"),
         Limit("hosts of a host file", "jaxtop.base.hostnames:MOST_HOSTS", "", "refused in one line"),

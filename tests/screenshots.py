@@ -23,11 +23,16 @@ from jaxtop.recording import RecordingWriter
 from jaxtop.sources import Session, SessionRecorder
 from jaxtop.tui.app import JaxtopApp
 from jaxtop.tui.playback import Start
-from tests import made_ledgers, made_sessions, staged, staged_collectives, staged_hardware, tour
 from tests.builders import NOW
-from tests.demo_runs import demo_run, of, record
 from tests.features.planning import staged_plan
-from tests.frame_player import playing
+from tests.made import ledgers as made_ledgers
+from tests.made import sessions as made_sessions
+from tests.played import tour
+from tests.played.demo_runs import demo_run, of, record
+from tests.played.frame_player import playing
+from tests.staged import collectives as staged_collectives
+from tests.staged import devices as staged_devices
+from tests.staged import hardware as staged_hardware
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -118,8 +123,8 @@ OF_A_RECORDING = (
 )
 OF_1024_HOSTS = (Picture("mesh-8192-devices", "2", size=(200, 50), shows="1024/1024 hosts"),)
 STAGED = (
-    (staged.held(), Picture("memory-with-allocators", "5", size=(160, 28))),
-    (staged.at_odds(), Picture("programs-that-differ", "7", "j", size=(176, 18))),
+    (staged_devices.held(), Picture("memory-with-allocators", "5", size=(160, 28))),
+    (staged_devices.at_odds(), Picture("programs-that-differ", "7", "j", size=(176, 18))),
     (staged_collectives.late(), Picture("collectives", "6", size=(140, 30), shows="host 3 comes last")),
     (staged_collectives.late(), Picture("collectives-on-the-mesh", "6", "enter", size=(120, 32))),
     (staged_collectives.standing(), Picture("stacks", "9", "enter", size=(140, 18), shows="load_batch")),

@@ -6,7 +6,8 @@ from msgspec.structs import replace
 
 from jaxtop import wire
 from jaxtop.model import ArrayView, Cluster
-from tests.every_message import HELLO
+from jaxtop.wire import LinkState
+from tests.made.every_message import HELLO
 
 MESH = wire.Mesh((("data", 2), ("model", 4)), ((0, 4), (2048, 4)))
 
@@ -29,7 +30,7 @@ def host_sample(first: int = 1, **more) -> wire.HostSample:
 
 
 def link(what: str, text: str = "") -> wire.Link:
-    return wire.Link(what, "10.0.0.1:7411", text)
+    return wire.Link(LinkState(what), "10.0.0.1:7411", text)
 
 
 def peer(index: int, run: str = "r1") -> wire.Peer:

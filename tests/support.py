@@ -29,7 +29,7 @@ from jaxtop.model import EMPTY_HOST, Cluster, newest_hosts, state_of
 from jaxtop.sources import LiveSource, discovery
 from jaxtop.store import runfiles
 from tests import patience
-from tests.forkserver import Forked, can_fork
+from tests.real.forkserver import Forked, can_fork
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -43,7 +43,7 @@ class BlackBox:
             "writer": identity.agent,
             "agent": identity.agent,
             "name": identity.name or "",
-            **processes.about_this(),
+            **processes.identity_of_this_process(),
         }
         self._writer = RecordingWriter(
             self._folder / name,

@@ -35,7 +35,7 @@ def expand(text: str) -> list[str]:
     return _hosts([text])
 
 
-def of_file(path: str) -> list[str]:
+def hosts_in_file(path: str) -> list[str]:
     """Return the hosts of a file of MPI or Slurm: one list per line; what follows on the line is ignored."""
     try:
         with Path(path).open(encoding="utf-8") as file:
@@ -51,14 +51,14 @@ def of_file(path: str) -> list[str]:
     return _hosts(lines)
 
 
-def of_environment(environ: Mapping[str, str]) -> tuple[str, list[str]] | None:
+def hosts_of_job(environ: Mapping[str, str]) -> tuple[str, list[str]] | None:
     """Return the hosts of the job in which this process runs, with the variable that names them."""
     name = next((name for name in VARIABLES if environ.get(name)), None)
     if name is None:
         return None
     value = environ[name]
     try:
-        return name, of_file(value) if name in _FILES else expand(value.replace(" ", ","))
+        return name, hosts_in_file(value) if name in _FILES else expand(value.replace(" ", ","))
     except BadHosts as error:
         raise BadHosts(f"{name}: {error}") from None
 

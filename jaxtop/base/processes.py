@@ -32,7 +32,7 @@ def here() -> Namespace:
     return Namespace(boot, pid_namespace)
 
 
-def about_this() -> dict[str, str]:
+def identity_of_this_process() -> dict[str, str]:
     """Return the identity of this process, with which a recording names its writer."""
     pid, place = os.getpid(), here()
     return {

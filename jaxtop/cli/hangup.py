@@ -121,10 +121,10 @@ def _gone(files: Iterable[int], timeout: float | None) -> list[int]:
 
 def _drop(files: Iterable[int]) -> None:
     """Let what is written to these files vanish, and reading wait: it would find the end again and again."""
-    silent, _open = os.pipe()
+    waiting, _open = os.pipe()
     nothing = os.open(os.devnull, os.O_WRONLY)
     for file in files:
-        os.dup2(silent if file == INPUT else nothing, file)
+        os.dup2(waiting if file == INPUT else nothing, file)
 
 
 def _on_signal(number: int, _frame: object) -> None:

@@ -156,7 +156,9 @@ def default_name(cluster: Cluster) -> str:
 def begin(path: Path, limits: RecordingLimits = RecordingLimits()) -> RecordingWriter:  # noqa: B008 - the default is immutable
     """Start a recording to this file; raise `UserError` if that is impossible."""
     must_be_new(path)
-    writer = RecordingWriter(path, {"writer": f"viewer-{time.time_ns():x}", **processes.about_this()}, limits)
+    writer = RecordingWriter(
+        path, {"writer": f"viewer-{time.time_ns():x}", **processes.identity_of_this_process()}, limits
+    )
     writer.start()
     if writer.failure is not None:
         raise UserError(f"{path} cannot be written: {writer.failure}")

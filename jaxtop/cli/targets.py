@@ -90,7 +90,7 @@ def open_source(
     if arguments.map:
         raise UserError("--map is for what this machine dials: with --via and shorthands leave it out")
     try:
-        listed = hostnames.of_file(arguments.hostfile) if arguments.hostfile else []
+        listed = hostnames.hosts_in_file(arguments.hostfile) if arguments.hostfile else []
         found: Source = open_through(way.command, (*way.targets, *listed), arguments.owner, way.name, _show)
     except (hostnames.BadHosts, Unreached) as error:
         raise UserError(str(error)) from None

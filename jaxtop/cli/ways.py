@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from jaxtop.cli.errors import UserError
 
-# SSH notices a silent cut after 15 s. `-T`: no terminal, which would change bytes.
+# SSH notices a cut connection after 15 s. `-T`: no terminal, which would change bytes.
 _SSH = ("ssh", "-T", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3")
 # Neither the user nor the host may begin like an option. Only an IPv6 address may be in brackets.
 _LOGIN = re.compile(

@@ -4,6 +4,7 @@ What is where, in the order in which to read it:
 
 - readings.py: what all exporters read
 - json.py: the cluster as one JSON object
+- steps.py: steps, what scripts report, and ledgers, as plain values
 - collectives.py: collectives and traffic of mesh axes, as plain values
 - compiles.py: compilations, as plain values
 - peaks.py: what holds memory at a peak, as plain values

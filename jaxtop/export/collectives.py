@@ -49,7 +49,7 @@ def _origin(listed: wire.Collective | None) -> dict[str, Any]:
     }
 
 
-def of_axes(each: AxisTraffic) -> dict[str, Any]:
+def axes_as_value(each: AxisTraffic) -> dict[str, Any]:
     return {
         **fields(
             each,
@@ -59,7 +59,7 @@ def of_axes(each: AxisTraffic) -> dict[str, Any]:
     }
 
 
-def of_doubts(each: Doubts) -> dict[str, Any] | None:
+def doubts_as_value(each: Doubts) -> dict[str, Any] | None:
     """Return what windows of the profiler could not be used for; None if there is nothing."""
     if not each.words:
         return None

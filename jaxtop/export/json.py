@@ -9,11 +9,12 @@ import msgspec
 from jaxtop import __version__
 from jaxtop.base.feature import hooks
 from jaxtop.base.times import timestamp
-from jaxtop.export import collectives as of_collectives
-from jaxtop.export import compiles as of_compiles
-from jaxtop.export import findings as of_findings
+from jaxtop.export import collectives as collectives_export
+from jaxtop.export import compiles as compiles_export
+from jaxtop.export import findings as findings_export
 from jaxtop.export import peaks
-from jaxtop.export import stacks as of_stacks
+from jaxtop.export import stacks as stacks_export
+from jaxtop.export import steps as steps_export
 from jaxtop.export.check import Checkup, as_role, rules_document
 from jaxtop.export.readings import (
     OF_DEVICES,
@@ -23,7 +24,6 @@ from jaxtop.export.readings import (
     percent,
     readings,
     slowed,
-    step_values,
 )
 from jaxtop.model import (
     EMPTY_HOST,
@@ -36,25 +36,21 @@ from jaxtop.model import (
     program_views,
     runs,
     scaled,
-    step_of,
-    steps_of,
 )
 from jaxtop.model.collectives import axis_traffic, collective_views, doubts_about, last_arrivals, step_shares
 from jaxtop.model.holders import growths, minutes_until_full
 from jaxtop.model.stalls.lulls import running_of
-from jaxtop.model.wall_time.parts import NAMES as PART_NAMES
-from jaxtop.model.wall_time.spent import goodput, seconds_by_kind
-from jaxtop.model.wall_time.step_parts import parts_of_hosts, run_parts
+from jaxtop.model.wall_time.spent import goodput
+from jaxtop.model.wall_time.step_parts import parts_of_hosts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from jaxtop.export.readings import HostReading
-    from jaxtop.model import ArrayView, AtPeak, Cluster, Host, HostView, MemoryView, MeshView, ProgramView
+    from jaxtop.model import ArrayView, AtPeak, Cluster, HostView, MemoryView, MeshView, ProgramView
     from jaxtop.model.collectives import StepShare
-    from jaxtop.model.wall_time.parts import Parts
+    from jaxtop.model.shares import Parts
     from jaxtop.store.probed import Probe
-    from jaxtop.wire import Scalar
 
 SCHEMA = 1
 
@@ -83,7 +79,7 @@ def to_document(cluster: Cluster, now: float, probe: Probe | None = None) -> dic
                 "family": family_of(run),
                 "role": as_role(checkup.roles.get(run.id)),
                 "goodput": goodput(view.host for view in run.hosts),
-                "step": _step_of_run(cluster, now, run.id),
+                "step": steps_export.step_of_run(cluster, now, run.id),
             }
             for run in runs(cluster, now)
         ],
@@ -92,7 +88,7 @@ def to_document(cluster: Cluster, now: float, probe: Probe | None = None) -> dic
             for each in family_groups(cluster, now)
         ],
         "verdict": checkup.verdict,
-        "findings": [of_findings.as_value(each, now) for each in checkup.findings],
+        "findings": [findings_export.as_value(each, now) for each in checkup.findings],
         **rules_document(checkup),
         "hosts": [
             {**_host(cluster, each, now, of_agents), "late": late.get(each.view.host.agent)}
@@ -105,11 +101,11 @@ def to_document(cluster: Cluster, now: float, probe: Probe | None = None) -> dic
         "meshes": [_mesh(mesh) for mesh in all_meshes],
         "arrays": [_array(view, all_meshes) for view in array_views(cluster)],
         "programs": [_program(view, cluster, shares, more) for view in program_views(cluster, now)],
-        "compiles": of_compiles.latest(cluster, now),
-        "compile_lines": of_compiles.lines(cluster, now),
-        "collectives": [of_collectives.as_value(view) for view in all_collectives],
-        "axes": [of_collectives.of_axes(each) for each in axis_traffic(all_collectives)],
-        "windows": of_collectives.of_doubts(doubts_about(cluster)),
+        "compiles": compiles_export.latest(cluster, now),
+        "compile_lines": compiles_export.lines(cluster, now),
+        "collectives": [collectives_export.as_value(view) for view in all_collectives],
+        "axes": [collectives_export.axes_as_value(each) for each in axis_traffic(all_collectives)],
+        "windows": collectives_export.doubts_as_value(doubts_about(cluster)),
         "events": [
             {
                 "at": timestamp(event.at),
@@ -171,12 +167,12 @@ def _host(cluster: Cluster, each: HostReading, now: float, of_agents: Mapping[st
             for one in pulse.compiling
         ],
         "running": running and {"function": running.function, "for_s": running.seconds},
-        "step": _step(view, of_agents.get(last.agent)),
-        "scalars": [_scalar(each) for each in last.scalars.scalars],
+        "step": steps_export.step_of_process(view, of_agents.get(last.agent)),
+        "scalars": [steps_export.scalar_as_value(each) for each in last.scalars.scalars],
         "served": dict(pulse.served),
-        "ledger": _ledger(last),
-        "input_queue": _input_queue(view.current),
-        "stacks": of_stacks.as_value(last),
+        "ledger": steps_export.ledger_as_value(last),
+        "input_queue": steps_export.input_queue_as_value(view.current),
+        "stacks": stacks_export.as_value(last),
         "sources": dict(hello.sources) if hello else {},
         "agent": {
             "cpu_percent": scaled(pulse.cost.cpu_ppm, 10_000),
@@ -205,121 +201,6 @@ def _memory_growth(cluster: Cluster, view: HostView) -> dict[str, Any] | None:
         "bytes_per_minute": {name: round(each.per_minute) for name, each in found.items()},
         "bytes_per_step": {name: _whole(each.per_step) for name, each in found.items()},
         "minutes_until_full": minutes_until_full(view.current.pulse.host, rates),
-    }
-
-
-def _step(view: HostView, its_parts: Parts | None) -> dict[str, Any] | None:
-    """Return what the script reported and the step that was found; None where there is neither."""
-    last = view.host
-    reported, rhythm = last.pulse.reported, last.pulse.rhythm
-    step = step_of(view.current)
-    if reported is None and rhythm is None:
-        return None
-    functions = None if rhythm is None else rhythm.functions
-    found: dict[str, Any] = {
-        "function": functions[-1] if functions else None,
-        "index": None if reported is None else reported.index,
-        "count": steps_of(last),
-        "metrics": {} if reported is None else dict(reported.metrics),
-        "functions": functions,
-        "is_told": not functions,
-        "peak_source": None if step is None else step.peak_source or None,
-        "flops_at_least": None if step is None or step.flops is None else step.flops_at_least,
-    }
-    figures = {
-        name: value if value is None or not name.endswith("_ms") else round(value * 1000, 6)
-        for name, value in step_values(view.current).items()
-    }
-    return {
-        **found,
-        **figures,
-        "past_s": None if step is None else step.past_s,
-        "parts": its_parts and _parts(its_parts),
-    }
-
-
-def _scalar(each: Scalar) -> dict[str, Any]:
-    """Return what is notable about a scalar of the script; a number that is not finite is null."""
-    rise = each.rise
-    return {
-        "name": each.name,
-        "step": each.step,
-        "value": each.value,
-        "bad_step": each.bad_step,
-        "is_exact": each.is_exact,
-        "finite": each.finite,
-        "finite_step": each.finite_step,
-        "nonfinite": each.nonfinite,
-        "same_step": each.same_step,
-        "rise": None
-        if rise is None
-        else {
-            "step": rise.step,
-            "value": rise.value,
-            "value_step": rise.value_step,
-            "usual": [rise.low, rise.high],
-            "median": rise.median,
-            "led_by": rise.led_by or None,
-            "led_steps": rise.led_steps if rise.led_by else None,
-        },
-    }
-
-
-def _ledger(host: Host) -> dict[str, Any] | None:
-    """Return what a process has spent its time on since it started; None before it says so."""
-    ledger = host.ledger
-    if not ledger.at_ms:
-        return None
-    return {
-        "at": timestamp(ledger.at_ms / 1000),
-        "started": timestamp(ledger.started_ms / 1000),
-        "lineage": ledger.lineage or None,
-        "seconds": seconds_by_kind(ledger.spent_ms),
-        "steps": ledger.steps,
-        "checkpoints": [
-            {
-                "at": timestamp(each.at_ms / 1000),
-                "blocked_s": each.blocked_ms / 1000,
-                "committed": None if each.committed_ms is None else timestamp(each.committed_ms / 1000),
-                "step": each.step,
-                "seen_by": each.seen_by,
-                "written_bytes": each.written_bytes,
-            }
-            for each in ledger.saves
-        ],
-    }
-
-
-def _input_queue(host: Host) -> dict[str, Any] | None:
-    """Return how full the queue is from which a process takes its input; None if that was not seen."""
-    queue = host.activity.input_queue
-    if queue is None:
-        return None
-    return {
-        "kind": queue.kind,
-        "depth": queue.depth,
-        "capacity": queue.capacity,
-        "looks": queue.looks,
-        "empty": queue.empty_share,
-        "full": queue.full_share,
-    }
-
-
-def _parts(found: Parts) -> dict[str, float]:
-    return {name: round(getattr(found, name), 4) for name in PART_NAMES}
-
-
-def _step_of_run(cluster: Cluster, now: float, run: str) -> dict[str, Any] | None:
-    """Return where a step of a run goes for the processes that are not late, and which are."""
-    found = run_parts(cluster, now, run)
-    if found is None:
-        return None
-    return {
-        "parts": _parts(found.parts),
-        "host_gap_waits_for_core": round(found.parts.delayed, 4),
-        "parts_at": None if found.parts.at is None else timestamp(found.parts.at),
-        "processes": found.processes,
-        "late": [cluster.hosts[agent].process_index for agent in found.late],
     }
 
 

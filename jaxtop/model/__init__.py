@@ -6,7 +6,7 @@ always an argument. Live views, replays and tests all use this one path.
 What is where:
 
 - state.py, host.py, windows.py: the state of the model: data only
-- earlier.py, past_steps.py: frozen values in it that keyframes have as they are
+- earlier.py, shares.py: frozen values in it that keyframes have as they are
 - cluster.py: `Cluster.feed` decodes a frame and gives its message to the reducers, in one order, which return
   events: `keyframe.py` puts slices back, `fold.py` folds the messages of agents, then come
   `collectives/joining.py`, `stalls/reports.py`, `exited.py`, `findings/reducer.py`, `wall_time/past.py`
@@ -77,17 +77,17 @@ from jaxtop.model.stalls.stacks import stack_groups
 from jaxtop.model.state import LoggedEvent
 from jaxtop.model.steps.views import pace_of, step_of, step_of_run, steps_of
 from jaxtop.model.tuning import HOLDS_FOR, Mute, Tuning
-from jaxtop.wire import Buffer, BusyThread, Peak, Place, Pulse, Stacks
+from jaxtop.wire import Buffer, BusyThread, LinkState, Peak, Place, Pulse, Stacks
 
 __all__ = [
     "DEVICE_FIGURES", "EMPTY_HOST", "FIGURES", "HOLDS_FOR", "HOST_FIGURES", "MEMORY", "PARTS", "RULES",
     "RULES_BY_NAME", "STEP_FIGURES", "STEP_TIME", "ArrayView", "ArraysAtPeak", "AtPeak", "Buffer",
     "BusyThread", "Cluster", "DeviceView", "Figure", "Finding", "Group", "Grower", "Host", "HostView",
-    "LoggedEvent", "MemoryView", "MeshView", "Mute", "Part", "Peak", "Place", "ProgramView", "Pulse", "Role",
-    "Run", "Scope", "Severity", "Span", "Stacks", "State", "Tuning", "Unit", "array_views", "at_peaks",
-    "device_views", "diagnose", "distinct", "family_groups", "family_of", "figure_series", "fullest",
-    "growers", "host_views", "launch_rate", "main_run", "memory_total", "memory_views", "mesh_views",
-    "names_of_runs", "newest_hosts", "newest_sample", "pace_of", "program_views", "recent",
+    "LinkState", "LoggedEvent", "MemoryView", "MeshView", "Mute", "Part", "Peak", "Place", "ProgramView",
+    "Pulse", "Role", "Run", "Scope", "Severity", "Span", "Stacks", "State", "Tuning", "Unit", "array_views",
+    "at_peaks", "device_views", "diagnose", "distinct", "family_groups", "family_of", "figure_series",
+    "fullest", "growers", "host_views", "launch_rate", "main_run", "memory_total", "memory_views",
+    "mesh_views", "names_of_runs", "newest_hosts", "newest_sample", "pace_of", "program_views", "recent",
     "reported_figures", "reported_findings", "roles_of_runs", "run_of", "runs", "scalar_figures", "scaled",
     "slices", "stack_groups", "state_of", "step_of", "step_of_run", "steps_of",
 ]  # fmt: skip

@@ -116,8 +116,8 @@ class Cluster(ClusterState):
         """Check the rules of findings at this time, for a command that shows the cluster only once."""
         self.events.extend(findings.check(self, at))
 
-    def check_if_silent(self, at: float) -> None:
-        """Check the rules if no message has led to a check for long: all processes are silent."""
+    def check_if_overdue(self, at: float) -> None:
+        """Check the rules if no message has led to a check for long, as when all processes are silent."""
         if at - self.findings.checked_at >= 2 * findings.check_every(self):
             self.check(at)
 

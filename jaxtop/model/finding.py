@@ -9,10 +9,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
+from jaxtop.model.shares import CheckedStep  # noqa: TC001 - msgspec reads the annotations
 from jaxtop.wire.bounds import Measure, TimeS  # noqa: TC001 - msgspec reads the annotations
 
 if TYPE_CHECKING:
     from jaxtop.model.host import Host
+
+
+# The rule, the run, and what else tells two findings of a rule in a run apart.
+FindingKey = tuple[str, str, str]
 
 
 class Severity(StrEnum):
@@ -120,7 +125,7 @@ class Finding:
     consequences: tuple[str, ...] = ()
 
     @property
-    def key(self) -> tuple[str, str, str]:
+    def key(self) -> FindingKey:
         """Its identity over time."""
         return self.rule, self.run, self.about
 
@@ -150,12 +155,16 @@ class Ongoing(NamedTuple):
 
 
 class Findings(Struct, array_like=True):
-    """The findings by key, the time of the last check, and why rules could not be checked."""
+    """The findings by key, the time of the last check, why rules could not be checked, and the step then.
 
-    ongoing: dict[tuple[str, str, str], Ongoing] = msgspec.field(default_factory=dict)
+    `step` is None before the first check, and in keyframes of older recordings.
+    """
+
+    ongoing: dict[FindingKey, Ongoing] = msgspec.field(default_factory=dict)
     checked_at: TimeS = 0.0
     # The reasons, by run and rule.
     unchecked: dict[tuple[str, str], str] = msgspec.field(default_factory=dict)
+    step: CheckedStep | None = None
 
     def copy(self) -> Findings:
-        return Findings(self.ongoing.copy(), self.checked_at, self.unchecked.copy())
+        return Findings(self.ongoing.copy(), self.checked_at, self.unchecked.copy(), self.step)

@@ -22,6 +22,7 @@ from jaxtop.model.stalls.crashes import ending
 from jaxtop.model.state import HISTORY, MOST_SCALARS, PAST_ARRAYS, LoggedEvent, PulseSample, ScalarSample
 from jaxtop.model.steps.losses import followed
 from jaxtop.model.wall_time.spent import ledger_with
+from jaxtop.wire import LinkState
 
 if TYPE_CHECKING:
     from jaxtop.model.keyframe import Message
@@ -29,12 +30,16 @@ if TYPE_CHECKING:
 
 # Link states that mean trouble: severity, event kind and text. A return from one of them is an event, too.
 _TROUBLE = {
-    "closed": ("critical", "died", "has died: its process ended without notice"),
-    "dead": ("critical", "died", "has died"),
-    "silent": ("critical", "stopped", "is stopped: the process exists but does not run"),
-    "deaf": ("critical", "blocked", "is blocked: the process runs, but its Python does not answer"),
-    "unreachable": ("critical", "unreachable", "is not reachable from here"),
-    "refused": ("critical", "refused", "refuses this key"),
+    LinkState.CLOSED: ("critical", "died", "has died: its process ended without notice"),
+    LinkState.DEAD: ("critical", "died", "has died"),
+    LinkState.STOPPED: ("critical", "stopped", "is stopped: the process exists but does not run"),
+    LinkState.BLOCKED: (
+        "critical",
+        "blocked",
+        "is blocked: the process runs, but its Python does not answer",
+    ),
+    LinkState.UNREACHABLE: ("critical", "unreachable", "is not reachable from here"),
+    LinkState.REFUSED: ("critical", "refused", "refuses this key"),
 }
 # So the past censuses of a host show growth over two minutes, as `HISTORY`.
 PAST_ARRAYS_EVERY_MS = 8_000
@@ -133,7 +138,7 @@ def _roster(state: ClusterState, roster: wire.Roster) -> None:
 
 
 def _link(state: ClusterState, agent: str, link: wire.Link, at: float) -> list[LoggedEvent]:
-    if link.state == "merged":
+    if link.state is LinkState.MERGED:
         state.unmet.pop(link.endpoint, None)
     elif not agent:
         state.unmet[link.endpoint] = UnmetAddress(link.endpoint, link, at)
@@ -146,7 +151,7 @@ def _link(state: ClusterState, agent: str, link: wire.Link, at: float) -> list[L
 
 def _link_events(before: Host, host: Host, at: float) -> list[LoggedEvent]:
     state = host.link.state
-    if host.bye is not None or (state == "closed" and host.hello is None):
+    if host.bye is not None or (state is LinkState.CLOSED and host.hello is None):
         return []  # it ended, or it exited before this viewer met it
     earlier, trouble = _TROUBLE.get(before.link.state), _TROUBLE.get(state)
     if trouble is not None and (earlier is None or trouble[1] != earlier[1]):
@@ -156,7 +161,7 @@ def _link_events(before: Host, host: Host, at: float) -> list[LoggedEvent]:
         elif kind == "died" and host.is_lone_worker:
             severity, text = "warning", "has ended without notice: its parent ended it, or it was killed"
         return [LoggedEvent(at, severity, kind, host.agent, f"{before.label} {text}")]
-    if state == "up" and earlier is not None and host.hello is not None:
+    if state is LinkState.UP and earlier is not None and host.hello is not None:
         return [LoggedEvent(at, "info", "back", host.agent, f"{before.label} is live again")]
     return []
 

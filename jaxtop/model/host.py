@@ -27,6 +27,7 @@ from jaxtop.wire import (
     Inventory,
     Ledger,
     Link,
+    LinkState,
     Nccl,
     NcclTimes,
     Operations,
@@ -45,7 +46,7 @@ from jaxtop.wire.bounds import Count, TimeS  # noqa: TC001 - keyframes read the 
 if TYPE_CHECKING:
     from jaxtop.wire.pulse import Column, Lull, Stall
 
-NO_LINK = Link("connecting", "")
+NO_LINK = Link(LinkState.CONNECTING, "")
 NO_PULSE = Pulse(at_ms=0)
 # The source of a limit that the owner of a run set where its devices report none.
 SIMULATED = "simulated"
@@ -224,12 +225,12 @@ REFUSES_KEY = (
     "or have your public key (`jaxtop doctor`) added to its authorized_keys"
 )
 _WHY_UNMET = {
-    "closed": "nothing listens there; `jaxtop ls` on that host lists its runs",
-    "unreachable": "no answer from that address; check the name, the network and the firewall",
-    "silent": "something accepts the connection but does not answer; the process may be stopped",
-    "refused": f"the agent there {REFUSES_KEY}",
-    "deaf": "the process there runs, but its Python does not answer",
-    "connecting": "no answer in time; try a longer --wait",
+    LinkState.CLOSED: "nothing listens there; `jaxtop ls` on that host lists its runs",
+    LinkState.UNREACHABLE: "no answer from that address; check the name, the network and the firewall",
+    LinkState.STOPPED: "something accepts the connection but does not answer; the process may be stopped",
+    LinkState.REFUSED: f"the agent there {REFUSES_KEY}",
+    LinkState.BLOCKED: "the process there runs, but its Python does not answer",
+    LinkState.CONNECTING: "no answer in time; try a longer --wait",
 }
 
 

@@ -19,7 +19,7 @@ from jaxtop import wire
 from jaxtop.model.arrays.changes import interned
 from jaxtop.model.finding import Findings
 from jaxtop.model.host import EMPTY_HOST, KEPT, Host
-from jaxtop.model.past_steps import PastSteps  # noqa: TC001 - msgspec reads the annotations
+from jaxtop.model.shares import PastSteps  # noqa: TC001 - msgspec reads the annotations
 from jaxtop.model.state import HISTORY, MOST_EVENTS, PAST_ARRAYS, Dropped, LoggedEvent, PulseSample, RunStall
 from jaxtop.wire.bounds import LATEST_S, MAX_GROUPS, NANOSECONDS, Count, TimeMs, to_ns
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import replace
 
 from jaxtop.model.host import NO_ACTIVITY, NO_NCCL_TIMES, changed_ms, still_of
-from jaxtop.wire import DeviceSample, HostSample, Pulse
+from jaxtop.wire import DeviceSample, HostSample, LinkState, Pulse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -92,18 +92,18 @@ BY_SEVERITY = (
 )  # fmt: skip
 _SEVERITY = {state: rank for rank, state in enumerate(reversed(BY_SEVERITY))}
 _OF_LINK = {
-    "deaf": State.BLOCKED,
-    "silent": State.STOPPED,
-    "unreachable": State.UNREACHABLE,
-    "refused": State.REFUSED,
-    "dead": State.DIED,
+    LinkState.BLOCKED: State.BLOCKED,
+    LinkState.STOPPED: State.STOPPED,
+    LinkState.UNREACHABLE: State.UNREACHABLE,
+    LinkState.REFUSED: State.REFUSED,
+    LinkState.DEAD: State.DIED,
 }
 
 
 def state_of(host: Host, now: float) -> State:
     if host.bye is not None:
         return State.ENDED
-    if host.link.state == "closed":
+    if host.link.state is LinkState.CLOSED:
         # Nothing listens any more. Only a viewer that met the host before can conclude that it died.
         return State.GONE if host.hello is None else State.DIED
     return _OF_LINK.get(host.link.state) or _state_by_age(host, now)
@@ -116,12 +116,12 @@ def interval_of(host: Host) -> float:
 
 def has_exited(host: Host) -> bool:
     """Return whether the process is known to have exited, at any time."""
-    return host.bye is not None or host.link.state in ("closed", "dead")
+    return host.bye is not None or host.link.state.has_exited
 
 
 def was_never_reached(host: Host) -> bool:
     """Return whether only an address is known, unreachable from here: this is not a sign of trouble."""
-    return host.hello is None and host.link.state == "unreachable"
+    return host.hello is None and host.link.state is LinkState.UNREACHABLE
 
 
 def is_current(host: Host, at_ms: int, lasts: Lasts, now: float | None = None) -> bool:
@@ -223,7 +223,7 @@ _HELD_BY_HOSTS = (
 
 def _state_by_age(host: Host, now: float) -> State:
     # After a connection is made, or made again, the wait for a pulse begins from there.
-    since = max(host.pulse_at or 0.0, host.link_at if host.link.state == "up" else 0.0)
+    since = max(host.pulse_at or 0.0, host.link_at if host.link.state is LinkState.UP else 0.0)
     if not since:
         return State.CONNECTING
     age = now - since

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from jaxtop.model.derived import Derived
-from jaxtop.model.finding import Findings, Severity
+from jaxtop.model.finding import FindingKey, Findings, Severity
 from jaxtop.model.tuning import AS_DECLARED, Tuning
 from jaxtop.model.windows import Windows
 from jaxtop.wire.bounds import Count, Process, TimeMs, TimeS  # noqa: TC001 - msgspec reads the annotations
@@ -20,7 +20,7 @@ from jaxtop.wire.bounds import Count, Process, TimeMs, TimeS  # noqa: TC001 - ms
 if TYPE_CHECKING:
     from jaxtop import wire
     from jaxtop.model.host import Host, UnmetAddress
-    from jaxtop.model.past_steps import PastSteps
+    from jaxtop.model.shares import PastSteps
 
 MOST_EVENTS = 1000
 # Samples that are kept of each host: two minutes at the default interval.
@@ -42,7 +42,7 @@ class LoggedEvent(NamedTuple):
     kind: str
     agent: str
     text: str
-    key: tuple[str, str, str] | None = None
+    key: FindingKey | None = None
 
     @property
     def rank(self) -> int:

@@ -20,7 +20,7 @@ ENCODING, PREFIX = "jsonschema", "jaxtop."
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 # A black box has schemas in each of its files, one a minute: bounds and defaults would double them.
 _LEFT_OUT = frozenset({"default", "minimum", "maximum", "minLength", "maxLength"})
-# Below these the keys are names, of fields and of types.
+# Under these keys, the keys are the names of fields and of types.
 _NAMED = frozenset({"properties", "$defs"})
 _NULL = {"type": "null"}
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import zmq
 
 from jaxtop.base import debuglog
-from jaxtop.transport import ReachabilityCheck, reachability
+from jaxtop.transport import Outcome, ReachabilityCheck
 from jaxtop.transport import client as changes
+from jaxtop.wire import LinkState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,12 +22,18 @@ FIRST_PROBE_AFTER = 1.0
 SOONEST_PROBE, RAREST_PROBE, SHARE_OF_ABSENCE = 1.0, 60.0, 0.1
 # ZeroMQ never retries a peer that refused the key, but the peer may admit the key later.
 RETRY_REFUSED_AFTER = 5.0
-# The transport does not connect in these states.
-AWAY = frozenset({"closed", "dead", "unreachable"})
+_STATE_OF_OUTCOME = {
+    Outcome.NOT_GREETED: LinkState.STOPPED,
+    Outcome.CLOSED: LinkState.CLOSED,
+    Outcome.HUNG_UP: LinkState.CLOSED,
+    Outcome.UNREACHABLE: LinkState.UNREACHABLE,
+}
+# What a failed handshake with a running process says about the process.
+_STATE_OF_FAILURE = {changes.OTHER_KEY: LinkState.REFUSED, changes.NO_ANSWER: LinkState.BLOCKED}
 
 
 class Connection:
-    """The connection to one address. The states are those of `wire.Link`; methods return a changed state.
+    """The connection to one address. Methods return the state if it has changed.
 
     Args:
         endpoint: The address.
@@ -42,12 +49,12 @@ class Connection:
         endpoint: str,
         descriptors: Descriptors,
         is_process_gone: Callable[[], bool] = lambda: False,
-        judge: Callable[..., str] = lambda state, **_: state,
+        judge: Callable[..., LinkState] = lambda state, **_: state,
         *,
         is_of_process: bool = True,
     ) -> None:
         self.endpoint = endpoint
-        self.state = ""
+        self.state: LinkState | None = None
         # The last probe was greeted: a ZeroMQ peer listens there.
         self.is_greeted = False
         # A peer answers at the address of an ended process. It is the same process only if it says so.
@@ -63,12 +70,13 @@ class Connection:
         self._probe_due: float | None = None
         self._retry_due: float | None = None
 
-    def become(self, state: str) -> str | None:
-        if state in ("refused", "deaf", "silent") and (self._has_ended or self._is_process_gone()):
-            state = "closed"  # another process answers at this address
-        if state in ("up", "refused", "dead"):
+    def become(self, state: LinkState) -> LinkState | None:
+        is_answered = state in (LinkState.REFUSED, LinkState.BLOCKED, LinkState.STOPPED)
+        if is_answered and (self._has_ended or self._is_process_gone()):
+            state = LinkState.CLOSED  # another process answers at this address
+        if state in (LinkState.UP, LinkState.REFUSED, LinkState.DEAD):
             self._settle()
-        if self.state in (state, "dead") or (self._has_ended and state == "unreachable"):
+        if self.state in (state, LinkState.DEAD) or (self._has_ended and state is LinkState.UNREACHABLE):
             return None
         debuglog.info(
             "connection", f"{self.endpoint} is {state}", f"before: {self.state}" if self.state else ""
@@ -76,28 +84,28 @@ class Connection:
         self.state = state
         return state
 
-    def change(self, what: str, now: float) -> str | None:
+    def change(self, what: str, now: float) -> LinkState | None:
         """Process a change that the transport reported."""
         if what == changes.UP:
             self._settle()
             self.is_taken = self._has_ended
-            return None if self.is_taken else self.become("up")
+            return None if self.is_taken else self.become(LinkState.UP)
         self.is_taken = False
         if what == changes.NOT_ADMITTED:
             self._retry_due = now + max(RETRY_REFUSED_AFTER, self.pace(now))
-            return self.become(self._judge("refused", is_hung_up=False))
+            return self.become(self._judge(LinkState.REFUSED, is_hung_up=False))
         if what != changes.DOWN:
             self._failure = what
         self.probe_by(now)
         return None
 
-    def speaks(self) -> str | None:
+    def speaks(self) -> LinkState | None:
         """Note that the agent itself was heard over this connection."""
-        return self.become("up") if self.is_taken or self.state == "connecting" else None
+        return self.become(LinkState.UP) if self.is_taken or self.state is LinkState.CONNECTING else None
 
     @property
     def _has_ended(self) -> bool:
-        return self._is_of_process and self.state == "closed"
+        return self._is_of_process and self.state is LinkState.CLOSED
 
     def pace(self, now: float) -> float:
         """Return the seconds until an address that does not answer is probed again."""
@@ -119,16 +127,16 @@ class Connection:
     def is_probing(self) -> bool:
         return self._probe is not None
 
-    def advance(self, now: float) -> str | None:
+    def advance(self, now: float) -> LinkState | None:
         """Begin a probe that is due, advance it, and use its outcome."""
-        if self.state == "connecting":
+        if self.state is LinkState.CONNECTING:
             # ZeroMQ does not report packets that are lost, and retries for minutes.
             self.probe_by(now + FIRST_PROBE_AFTER)
         self._begin(now)
         if self._probe is None or (outcome := self._probe.advance(now)) is None:
             return None
         self.close()
-        self.is_greeted = outcome == reachability.GREETS
+        self.is_greeted = outcome is Outcome.GREETED
         if not self.is_greeted and self._away_since is None:
             self._away_since = now
         self._probe_due = now + self.pace(now)
@@ -145,17 +153,18 @@ class Connection:
     @property
     def wants_dial(self) -> bool:
         """Whether the transport should keep this address connected."""
-        return self.state not in AWAY or self.is_greeted or self.is_taken
+        is_away = self.state is not None and self.state.is_away
+        return not is_away or self.is_greeted or self.is_taken
 
     @property
     def is_at_rest(self) -> bool:
         """Whether there is nothing to do until the transport reports a change."""
         is_decided = self._probe is None and self._probe_due is None and self._retry_due is None
-        return is_decided and self.state != "connecting"
+        return is_decided and self.state is not LinkState.CONNECTING
 
     def sleeps_until(self) -> float | None:
         """Return the time until which there is nothing to do; None if unknown."""
-        if self._probe is not None or self._retry_due is not None or self.state == "connecting":
+        if self._probe is not None or self._retry_due is not None or self.state is LinkState.CONNECTING:
             return None
         return self._probe_due
 
@@ -183,17 +192,16 @@ class Connection:
         self._failure, self._probe_due, self._away_since = "", None, None
         self.close()
 
-    def _meaning(self, outcome: str) -> str | None:
-        if outcome == reachability.SILENT and self._is_process_gone():
+    def _meaning(self, outcome: Outcome) -> LinkState | None:
+        if outcome is Outcome.NOT_GREETED and self._is_process_gone():
             # A forked child may hold a dead parent's socket open, which looks like a stopped process.
-            return reachability.CLOSED
-        was_stopped, self._was_stopped = self._was_stopped, outcome == reachability.SILENT
-        is_hung_up = outcome == reachability.HUNG_UP
-        if outcome != reachability.GREETS:
-            return self._judge(reachability.CLOSED if is_hung_up else outcome, is_hung_up=is_hung_up)
+            return LinkState.CLOSED
+        was_stopped, self._was_stopped = self._was_stopped, outcome is Outcome.NOT_GREETED
+        if outcome is not Outcome.GREETED:
+            return self._judge(_STATE_OF_OUTCOME[outcome], is_hung_up=outcome is Outcome.HUNG_UP)
         if was_stopped:
             # No handshake works with a stopped process. Only a later failure says something about its Python.
             self._failure = ""
         # The process runs, so the handshake fails: the key is not listed, or Python does not answer.
-        found = {changes.OTHER_KEY: "refused", changes.NO_ANSWER: "deaf"}.get(self._failure)
+        found = _STATE_OF_FAILURE.get(self._failure)
         return self._judge(found, is_hung_up=False) if found else None

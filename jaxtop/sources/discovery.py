@@ -15,6 +15,7 @@ from jaxtop.sources import Seed
 from jaxtop.sources.mapping import NO_MAP, AddressMap, Forward
 from jaxtop.store import runfiles
 from jaxtop.transport import FIRST_PORT, PORTS_TRIED
+from jaxtop.wire import LinkState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -57,7 +58,7 @@ def seeds(
         with_ended: Whether runs that ended on this machine are found, too.
     """
     try:
-        listed = hostnames.of_file(hostfile) if hostfile else []
+        listed = hostnames.hosts_in_file(hostfile) if hostfile else []
         found = runfiles.tidy(runfiles.find())
         names = [*(name for target in targets for name in _names(target, found)), *listed]
     except hostnames.BadHosts as error:
@@ -132,7 +133,7 @@ def _choice(meant: Hello, living: list[Hello], own: str | None) -> str:
 def _seeds_of_job(show: Callable[[str], None]) -> list[Seed]:
     """Return the hosts of the job in which this process runs; none if there is no job or no address."""
     try:
-        job = hostnames.of_environment(os.environ)
+        job = hostnames.hosts_of_job(os.environ)
     except hostnames.BadHosts as error:
         show(str(error))
         return []
@@ -198,7 +199,7 @@ def _ended(target: str, endings: list[Past]) -> list[Seed]:
     """Return the agents of a run that ended; of several runs of one name, those of the latest."""
     named = [each for each in endings if _is_of(target, each.hello)]
     return [
-        Seed(each.hello.agent, hello=each.hello, is_over="dead" if each.is_dead else "closed")
+        Seed(each.hello.agent, hello=each.hello, exited=LinkState.DEAD if each.is_dead else LinkState.CLOSED)
         for each in named
         if _is_beside(named[0].hello, each.hello)
     ]
@@ -206,7 +207,7 @@ def _ended(target: str, endings: list[Past]) -> list[Seed]:
 
 def _has_ended(target: str, ended: list[Seed]) -> str:
     """Return what to do about a run that ended, and which of its processes are still in their exit."""
-    found = [each.hello for each in ended if each.hello is not None and each.is_over != "dead"]
+    found = [each.hello for each in ended if each.hello is not None and each.exited is not LinkState.DEAD]
     pids = ", ".join(str(hello.pid) for hello in found if runfiles.still_exits(hello))
     lingers = f", but process {pids} is still in its exit" if pids else ""
     return f"{target!r} has ended{lingers}; `jaxtop check {target}` says how"
@@ -226,7 +227,9 @@ def _seeds_like(newest: Hello, found: list[runfiles.RunFile]) -> list[Seed]:
 
 
 def _seed(run_file: runfiles.RunFile) -> Seed:
-    return Seed(run_file.hello.agent, hello=run_file.hello, is_over="dead" if run_file.is_stale else "")
+    return Seed(
+        run_file.hello.agent, hello=run_file.hello, exited=LinkState.DEAD if run_file.is_stale else None
+    )
 
 
 def _answers(address: str) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jaxtop.base import processes
+from jaxtop.wire import LinkState
 
 if TYPE_CHECKING:
     from jaxtop import wire
@@ -46,24 +47,24 @@ class AgentAddress:
         return processes.is_gone(place, self.who.pid, self.who.process_started_ticks)
 
 
-def judged(address: AgentAddress, state: str, *, is_hung_up: bool, has_neighbour: bool) -> str:
+def judged(address: AgentAddress, state: LinkState, *, is_hung_up: bool, has_neighbour: bool) -> LinkState:
     """Return the state of a process whose address is in this state; `unreachable` if that proves nothing.
 
     Args:
         address: The address where the process is expected.
-        state: The state of the address: closed, silent, deaf, refused or unreachable.
+        state: The state of the address: closed, stopped, blocked, refused or unreachable.
         is_hung_up: Whether a connection was accepted and closed at once, as forwarders without a target do.
         has_neighbour: Whether another agent of its machine was heard at the same host's address.
     """
-    if state == "closed":
+    if state is LinkState.CLOSED:
         is_gone = address.is_gone()
         if is_gone is not None and not address.is_met:
             # The process runs and nothing listens at its address: its agent has left.
             has_left = address.is_own and processes.shares_network(address.who.pid)
-            return "closed" if is_gone or has_left else "unreachable"
+            return LinkState.CLOSED if is_gone or has_left else LinkState.UNREACHABLE
         is_proof = address.is_met or has_neighbour if address.is_own else address.is_met and is_hung_up
-        return "closed" if is_proof else "unreachable"
-    return state if address.is_own or address.is_met else "unreachable"
+        return LinkState.CLOSED if is_proof else LinkState.UNREACHABLE
+    return state if address.is_own or address.is_met else LinkState.UNREACHABLE
 
 
 def _is_this_machine(who: wire.Hello | wire.Peer) -> bool:

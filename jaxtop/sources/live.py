@@ -21,6 +21,7 @@ from jaxtop.sources.requests import RequestPool
 from jaxtop.sources.rosters import Rosters
 from jaxtop.sources.seeking import Seed, Seeking
 from jaxtop.transport import Subscriber
+from jaxtop.wire import LinkState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -83,15 +84,15 @@ class LiveSource:
         self._out: list[wire.Frame] = []
         for seed in seeds:
             if seed.hello is not None:
-                self._follow_run_file(seed.hello, seed.is_over)
+                self._follow_run_file(seed.hello, seed.exited)
             else:
                 self._seeking.seek(seed.target, seed.endpoints)
 
     @property
     def is_settled(self) -> bool:
         """Whether every address has answered or has a known reason not to."""
-        states = [peer.telemetry.state for peer in self._peers]
-        return self._seeking.is_settled and "connecting" not in states and self._relays.is_settled
+        are_settled = all(peer.telemetry.state is not LinkState.CONNECTING for peer in self._peers)
+        return self._seeking.is_settled and are_settled and self._relays.is_settled
 
     @property
     def rejected(self) -> Counter[str]:
@@ -229,14 +230,14 @@ class LiveSource:
         if peer is not None:
             self._rosters.met(peer, run, process_count)
 
-    def _follow_run_file(self, hello: wire.Hello, is_over: str) -> None:
+    def _follow_run_file(self, hello: wire.Hello, exited: LinkState | None) -> None:
         listed = wire.Peer(*(getattr(hello, name) for name in wire.Peer.__struct_fields__))
         roster = wire.Roster(hello.agent, (listed,), hello.run, hello.name, hello.process_count)
         self._emit("", roster)
         self._meet(listed, hello.run, hello.process_count)
-        if is_over:
+        if exited is not None:
             self._emit(hello.agent, hello)
-            self._peers.note_ended(hello.agent, is_over)
+            self._peers.note_exited(hello.agent, exited)
 
     def _ask_for_roster(self, endpoint: str, now: float) -> None:
         self._questions.ask(endpoint, wire.Request("roster"), now, self._answered)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from jaxtop import wire
+from jaxtop.wire import LinkState
 
 # The path of an agent that this process dials; other paths are named after the relay.
 DIRECT = ""
 # What a state of a link says: nothing, that no answer came this way, how the process is, that it is heard.
-_RANKS = {"connecting": 0, "unreachable": 1, "up": 3}
+_RANKS = {LinkState.CONNECTING: 0, LinkState.UNREACHABLE: 1, LinkState.UP: 3}
 # The most agents whose paths are remembered. Only relays that make up agents reach this number.
 MOST_AGENTS = wire.MAX_DEVICES
 
@@ -45,8 +46,8 @@ class Paths:
                 if not known:
                     del self._links[agent]
                 return None, False
-            lost = wire.Link("unreachable", link.endpoint, "it was only seen through this relay itself")
-            known[path] = lost
+            why = "it was only seen through this relay itself"
+            known[path] = wire.Link(LinkState.UNREACHABLE, link.endpoint, why)
         else:
             known[path] = link
         used = max(known, key=lambda each: (_rank(known[each]), each == before))

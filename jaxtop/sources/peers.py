@@ -11,6 +11,7 @@ from jaxtop import wire
 from jaxtop.sources.connection import Connection
 from jaxtop.sources.evidence import AgentAddress, judged
 from jaxtop.store import runfiles
+from jaxtop.wire import LinkState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -80,7 +81,7 @@ class Peers:
     def without_descriptor(self) -> int:
         """The number of agents that are not followed because file descriptors ran out."""
         return sum(
-            peer.telemetry.wants_dial and not peer.is_dialled and peer.telemetry.state == "connecting"
+            peer.telemetry.wants_dial and not peer.is_dialled and peer.telemetry.state is LinkState.CONNECTING
             for peer in self._restless.values()
         )
 
@@ -97,10 +98,10 @@ class Peers:
             return None
         address = AgentAddress(who, telemetry, is_met=speaks)
         before = self._at_endpoint.get(telemetry)
-        if before is not None and not speaks and before.telemetry.state == "up":
+        if before is not None and not speaks and before.telemetry.state is LinkState.UP:
             # Another agent serves this address. The listing is outdated, or the agent's hello is on its way.
             self._drop(who.agent)
-            state = judged(address, "closed", is_hung_up=True, has_neighbour=before.address.is_own)
+            state = judged(address, LinkState.CLOSED, is_hung_up=True, has_neighbour=before.address.is_own)
             self._emit_link(who.agent, wire.Link(state, telemetry))
             return None
         self._dropped.pop(who.agent, None)
@@ -111,16 +112,18 @@ class Peers:
         if before is not None:  # a new agent at the address of another uses the same connection
             peer.is_dialled = before.is_dialled
             is_proof = before.address.is_met or before.address.is_own
-            self._report(before, before.telemetry.become("closed" if is_proof else "unreachable"))
+            state = LinkState.CLOSED if is_proof else LinkState.UNREACHABLE
+            self._report(before, before.telemetry.become(state))
             self._let_go(before)
-        self._report(peer, connection.become("up" if before is not None and speaks else "connecting"))
+        is_up = before is not None and speaks
+        self._report(peer, connection.become(LinkState.UP if is_up else LinkState.CONNECTING))
         return peer
 
-    def note_ended(self, agent: str, link: str) -> None:
-        """Note that this agent has ended, according to its own machine."""
+    def note_exited(self, agent: str, state: LinkState) -> None:
+        """Note that the process of this agent has exited, according to its own machine."""
         peer = self._peers.get(agent)
         if peer is not None:
-            self._report(peer, peer.telemetry.become(link))
+            self._report(peer, peer.telemetry.become(state))
 
     def _way_to(self, who: wire.Hello | wire.Peer) -> tuple[str, str]:
         """Return the addresses of an agent: its own, or those of the tunnel over which it was heard."""
@@ -132,8 +135,8 @@ class Peers:
                     return peer.endpoint, peer.requests
         return telemetry, self._map.endpoint_to_dial(who.requests, who.hostname)
 
-    def _judge(self, address: AgentAddress, state: str, *, is_hung_up: bool) -> str:
-        has_neighbour = state == "closed" and any(address.is_beside(each.address) for each in self)
+    def _judge(self, address: AgentAddress, state: LinkState, *, is_hung_up: bool) -> LinkState:
+        has_neighbour = state is LinkState.CLOSED and any(address.is_beside(each.address) for each in self)
         return judged(address, state, is_hung_up=is_hung_up, has_neighbour=has_neighbour)
 
     def _let_go(self, peer: FollowedAgent) -> None:
@@ -220,7 +223,7 @@ class Peers:
         elif self._descriptors.take(1):
             peer.is_dialled = self._telemetry.connect(peer.endpoint)
             if not peer.is_dialled:  # not a valid address
-                self._report(peer, peer.telemetry.become("unreachable"))
+                self._report(peer, peer.telemetry.become(LinkState.UNREACHABLE))
 
     def _tidy(self, now: float) -> None:
         """Drop processes that ended long ago, and the oldest if there are too many."""
@@ -230,24 +233,22 @@ class Peers:
             if i < many or now - since > ENDED_SECONDS:
                 self._let_go(self._peers[agent])
 
-    def _report(self, peer: FollowedAgent, state: str | None) -> None:
+    def _report(self, peer: FollowedAgent, state: LinkState | None) -> None:
         if state is None:
             return
         self.changes += 1
-        if state in ("closed", "dead"):
+        if state.has_exited:
             peer.ended_at = peer.ended_at or self._now
-        elif state == "up":
+        elif state is LinkState.UP:
             peer.ended_at = None
         self._emit_link(peer.agent, wire.Link(state, peer.endpoint), knows_ending=peer.has_left)
 
     def _emit_link(self, agent: str, link: wire.Link, *, knows_ending: bool = False) -> None:
         """Report a link. If an agent's goodbye was missed, report what it left on this machine."""
-        is_over = link.state in ("closed", "dead", "unreachable") and not knows_ending
-        ending = runfiles.ending(agent) if is_over else None
-        if (
-            ending is not None and link.state == "unreachable"
-        ):  # its goodbye proves that nobody is to be reached
-            link = wire.Link("closed", link.endpoint)
+        ending = runfiles.ending(agent) if link.state.is_away and not knows_ending else None
+        if ending is not None and link.state is LinkState.UNREACHABLE:
+            # Its goodbye proves that the process has exited.
+            link = wire.Link(LinkState.CLOSED, link.endpoint)
         self._emit(agent, link)
         if ending is not None:
             if (peer := self._peers.get(agent)) is not None:

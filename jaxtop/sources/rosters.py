@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from jaxtop.wire import LinkState
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -51,7 +53,7 @@ class Rosters:
             return
         up: dict[str, list[FollowedAgent]] = {}
         for peer in self._peers:
-            if peer.run is not None and peer.telemetry.state == "up":
+            if peer.run is not None and peer.telemetry.state is LinkState.UP:
                 up.setdefault(peer.run, []).append(peer)
         self._complete = self._peers.changes
         for run_id, members in up.items():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop import wire
 from jaxtop.sources.connection import Connection
+from jaxtop.wire import LinkState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -20,19 +21,22 @@ if TYPE_CHECKING:
 # The most addresses that are probed at the same time.
 AT_ONCE = 256
 # A target with several addresses has the first of these states that one of them is in.
-_MOST_INFORMATIVE = ("connecting", "refused", "deaf", "silent", "unreachable", "closed")
+_MOST_INFORMATIVE = (
+    LinkState.CONNECTING, LinkState.REFUSED, LinkState.BLOCKED, LinkState.STOPPED, LinkState.UNREACHABLE,
+    LinkState.CLOSED,
+)  # fmt: skip
 
 
 class Seed(NamedTuple):
     """A target that a person typed, with the addresses it may mean, or an agent from a run file.
 
-    `is_over` is the link of an agent that is known to have ended: `dead` or `closed`.
+    `exited` is the state of the link of an agent whose process is known to have exited; None for others.
     """
 
     target: str
     endpoints: tuple[str, ...] = ()
     hello: wire.Hello | None = None
-    is_over: str = ""
+    exited: LinkState | None = None
 
 
 @dataclass
@@ -60,7 +64,7 @@ class Seeking:
         """
         self._descriptors, self._questions, self._emit, self._found = descriptors, questions, emit, found
         self._targets: dict[str, list[_Address]] = {}
-        self._reported: dict[str, str] = {}
+        self._reported: dict[str, LinkState] = {}
         self._now = 0.0
         self._is_behind = False
 
@@ -75,7 +79,7 @@ class Seeking:
     @property
     def is_settled(self) -> bool:
         """Whether every target has an answer, or a known reason for having none."""
-        return "connecting" not in self._reported.values()
+        return LinkState.CONNECTING not in self._reported.values()
 
     def wait_with(self, poller: zmq.Poller) -> bool:
         """Let probes wake this poller; return whether a probe is under way or overdue."""
@@ -94,7 +98,7 @@ class Seeking:
             connection = address.connection
             if connection.is_probing:
                 connection.advance(now)
-            if (connection.is_greeted or connection.state == "up") and now >= address.ask_due:
+            if (connection.is_greeted or connection.state is LinkState.UP) and now >= address.ask_due:
                 address.ask_due = now + connection.pace(now)
                 self._ask(target, connection, now)
         waiting = [(each.connection.overdue(now), i) for i, (_, each) in enumerate(asked)]
@@ -128,12 +132,12 @@ class Seeking:
             for address in self._targets.pop(target):
                 address.connection.close()
             del self._reported[target]
-            self._emit(wire.Link("merged", target, agent))
+            self._emit(wire.Link(LinkState.MERGED, target, agent))
 
     def _report(self, target: str) -> None:
-        states = {address.connection.state or "connecting" for address in self._targets[target]}
-        if "up" in states:  # a peer is there, but has not yet said which agent it is
-            states.add("connecting")
+        states = {address.connection.state or LinkState.CONNECTING for address in self._targets[target]}
+        if LinkState.UP in states:  # a peer is there, but has not yet said which agent it is
+            states.add(LinkState.CONNECTING)
         state = next(each for each in _MOST_INFORMATIVE if each in states)
         if self._reported.get(target) != state:
             self._reported[target] = state

@@ -134,7 +134,7 @@ class WriterStream:
         if self.has_died and (span := self.span) is not None:
             at = to_ns(span[1])
             if (after is None or at > after) and (until is None or at <= until):
-                link = wire.Link("dead", "")
+                link = wire.Link(wire.LinkState.DEAD, "")
                 yield at, wire.local_frame(span[1], self.about["agent"], link)
 
     def following(self, ns: int) -> int | None:

@@ -13,7 +13,8 @@ What is where, in the order in which to read it:
 - members.py: the members of collectives
 - files.py: captured profiles in files
 - protos.py: the programs that a profile has
-- contents.py: what one trace contains: launches, and waits of devices
+- waits.py: how long devices waited in the collectives of a launch
+- contents.py: what one trace contains: its devices, and the launches of each program
 """
 
 from __future__ import annotations

@@ -44,11 +44,11 @@ class HostEvent:
         self.end = end
         self.is_execute = is_execute
         self.around: HostEvent | None = None
-        # What it took from another event; the program that it runs; the number that all processes give it.
+        # The context taken from another event, the program that it runs, and its number in all processes.
         self.consumes: Context | None = None
         self.program: str | None = None
         self.number: int | None = None
-        # The device that it put the program on; of a launch, all of them.
+        # The devices on which it put the program.
         self.device: int | None = None
         self.devices: set[int] = set()
 

@@ -19,13 +19,14 @@ What is where, in the order in which to read it:
 """
 
 from jaxtop.transport.client import Dialogue, Question, Subscriber
-from jaxtop.transport.reachability import ReachabilityCheck
+from jaxtop.transport.reachability import Outcome, ReachabilityCheck
 from jaxtop.transport.server import FIRST_PORT, ReceivedRequest, Server
 
 __all__ = [
     "FIRST_PORT",
     "PORTS_TRIED",
     "Dialogue",
+    "Outcome",
     "Question",
     "ReachabilityCheck",
     "ReceivedRequest",

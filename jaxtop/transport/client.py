@@ -43,9 +43,9 @@ class LinkChange(NamedTuple):
 class _Monitored:
     """A client socket with its monitor.
 
-    With heartbeats, it notices a server that is silent. ZeroMQ ends the whole process if it wants to send one
-    over a connection that was lost while the queue of answers was full (libzmq 4.3.5, issue 4364). So a
-    question has no heartbeats: who asks waits for a limited time.
+    With heartbeats, it notices a server that sends nothing. ZeroMQ ends the whole process if it
+    sends one over a connection that was lost while the queue of answers was full (libzmq 4.3.5, issue 4364).
+    So a question has no heartbeats: its caller waits for a limited time.
     """
 
     _has_heartbeats = True
@@ -94,7 +94,7 @@ def _meaning(event: int, value: int) -> str:
     if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
         return NOT_ADMITTED
     if event == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL:
-        # The peer closed the connection on a greeting that it could not decrypt. A silent peer gives EAGAIN.
+        # The peer closed the connection on a greeting that it could not decrypt. EAGAIN: it sent nothing.
         return NO_ANSWER if value == zmq.EAGAIN else OTHER_KEY
     return OTHER_KEY if event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL else DOWN
 
@@ -195,7 +195,7 @@ class Dialogue(_ToOne):
     """A connection to a relay. It is closed when it is lost: its other end would not know who came again."""
 
     def send(self, raw: bytes) -> None:
-        with suppress(zmq.Again):  # the other end does not read: it will be silent, too
+        with suppress(zmq.Again):  # the other end does not read, and will send nothing either
             self.socket.send(raw, zmq.NOBLOCK)
 
     def take(self, limit: int) -> list[bytes]:

@@ -10,19 +10,25 @@ from __future__ import annotations
 import errno
 import socket
 from contextlib import suppress
+from enum import Enum, auto
 
-SILENT_AFTER = 1.5
+GREETED_WITHIN = 1.5
 UNREACHABLE_AFTER = 1.5
 
 # Both sides of ZMTP begin with this. An agent's kernel holds back connections that send nothing.
 SIGNATURE = b"\xff" + bytes(8) + b"\x7f"
 
-GREETS = "greets"
-SILENT = "silent"
-CLOSED = "closed"
-# The connection was made and then ended, as a forwarder does, or the peer does not speak ZeroMQ.
-HUNG_UP = "hung up"
-UNREACHABLE = "unreachable"
+
+class Outcome(Enum):
+    """What an attempt to connect to an address shows."""
+
+    GREETED = auto()
+    # The connection was accepted, but no greeting came.
+    NOT_GREETED = auto()
+    CLOSED = auto()
+    # The connection was made and then ended, as a forwarder does, or the peer does not speak ZeroMQ.
+    HUNG_UP = auto()
+    UNREACHABLE = auto()
 
 
 class ReachabilityCheck:
@@ -32,7 +38,7 @@ class ReachabilityCheck:
         self.endpoint = endpoint
         self._since = now
         self._connected = False
-        self.outcome: str | None = None
+        self.outcome: Outcome | None = None
         host, _, port = endpoint.rpartition(":")
         host = host.strip("[]")
         self._socket = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
@@ -53,7 +59,7 @@ class ReachabilityCheck:
         """Whether the connection is still being made."""
         return not self._connected
 
-    def advance(self, now: float) -> str | None:
+    def advance(self, now: float) -> Outcome | None:
         """Check without waiting; return the outcome once there is one."""
         if self.outcome is None and not self._connected:
             self._check_connection(now)
@@ -70,7 +76,7 @@ class ReachabilityCheck:
             self._socket.getpeername()
         except OSError:
             if now - self._since > UNREACHABLE_AFTER:
-                self._settle(UNREACHABLE)
+                self._settle(Outcome.UNREACHABLE)
             return
         self._connected = True
         self._since = now
@@ -81,14 +87,14 @@ class ReachabilityCheck:
         try:
             greeting = self._socket.recv(10)
         except BlockingIOError:
-            if now - self._since > SILENT_AFTER:
-                self._settle(SILENT)
+            if now - self._since > GREETED_WITHIN:
+                self._settle(Outcome.NOT_GREETED)
         except OSError:
-            self._settle(HUNG_UP)
+            self._settle(Outcome.HUNG_UP)
         else:
-            self._settle(GREETS if greeting.startswith(b"\xff") else HUNG_UP)
+            self._settle(Outcome.GREETED if greeting.startswith(b"\xff") else Outcome.HUNG_UP)
 
-    def _settle(self, outcome: str) -> None:
+    def _settle(self, outcome: Outcome) -> None:
         self.outcome = outcome
         self._socket.close()
 
@@ -96,5 +102,6 @@ class ReachabilityCheck:
         self._socket.close()
 
 
-def _meaning(code: int) -> str:
-    return CLOSED if code in (errno.ECONNREFUSED, errno.ECONNRESET) else UNREACHABLE
+def _meaning(code: int) -> Outcome:
+    is_refused = code in (errno.ECONNREFUSED, errno.ECONNRESET)
+    return Outcome.CLOSED if is_refused else Outcome.UNREACHABLE

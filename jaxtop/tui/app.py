@@ -229,7 +229,7 @@ class JaxtopApp(App[str]):
             rejected=tuple(feed.rejected().items()),
             notes=feed.notes(),
             proven=self.navigation.proven,
-            muted=self.navigation.muted,
+            muted=self.following.muted,
             is_overview=self.navigation.open == SCREENS[0].name,
         )
         parts = status_parts(moment, status, self.palette)
@@ -240,8 +240,7 @@ class JaxtopApp(App[str]):
         """Write the notifications that are due to the terminal. There are none about a recording."""
         following = self.following
         if following.playback.has_present:
-            muted = frozenset(self.navigation.muted)
-            codes = self._notifier.due(following.cluster, following.now(), muted)
+            codes = self._notifier.due(following.cluster, following.now(), following.muted)
             if codes and self._driver is not None and not self.is_headless:
                 self._driver.write(codes)
 
@@ -279,6 +278,11 @@ class JaxtopApp(App[str]):
 
     def on_screen_pane_asked(self, message: ScreenPane.Asked) -> None:
         self.requests.ask_one(message.what, message.agents)
+
+    def on_screen_pane_muted(self, message: ScreenPane.Muted) -> None:
+        self.following.mute(message.finding)
+        self.navigation.view.show(self.moment)
+        self._paint_lines()
 
     @on(SeekBar.Sought)
     def _seek(self, message: SeekBar.Sought) -> None:

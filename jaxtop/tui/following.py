@@ -13,7 +13,8 @@ from jaxtop.tui.playback import Playback, Start
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jaxtop.model import State
+    from jaxtop.model import Finding, State
+    from jaxtop.model.finding import FindingKey
     from jaxtop.store.probed import Probe
     from jaxtop.tui.history import History
 
@@ -40,12 +41,17 @@ class Following:
         self.follow(feed, history, start)
 
     def follow(self, feed: Feed | None, history: History | None, start: Start | None = None) -> None:
-        """Begin with this run."""
+        """Begin with this run. No finding of it is muted."""
+        self.muted: set[FindingKey] = set()
         self.cluster = Cluster(tuning=self._tuning)
         self.feed = NoFeed() if feed is None else feed
         self._ingest = FrameIngest(self.feed, self.cluster)
         self.playback = Playback(None if feed is None else self.cluster, history, start, self._probe)
         self.playback.tick(self._clock())
+
+    def mute(self, finding: Finding) -> None:
+        """Leave this finding out of all screens, notifications and counts until another run is followed."""
+        self.muted.add(finding.key)
 
     def fetch(self) -> None:
         self._ingest.fetch()

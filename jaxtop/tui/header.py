@@ -8,7 +8,7 @@ from rich.style import Style
 from rich.text import Text
 
 from jaxtop.base import tested, units
-from jaxtop.model import Host, State, launch_rate, pace_of
+from jaxtop.model import Host, LinkState, State, launch_rate, pace_of
 from jaxtop.model.steps.views import past_of
 from jaxtop.model.wall_time.spent import goodput
 from jaxtop.tui import requests
@@ -57,7 +57,7 @@ def _without_host(moment: Moment) -> str:
     if any(view.host.hello for view in moment.host_views):
         return ""
     links = [each.link.state for each in moment.cluster.unmet.values()]
-    is_trying = "connecting" in links or State.CONNECTING in moment.states.values()
+    is_trying = LinkState.CONNECTING in links or State.CONNECTING in moment.states.values()
     return "CONNECTING" if is_trying else "NO HOST"
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from textual.geometry import Size
 
     from jaxtop.model import Finding
+    from jaxtop.model.finding import FindingKey
     from jaxtop.tui.following import Following
     from jaxtop.tui.request_keys import RequestKeys
     from jaxtop.tui.screens.base import ScreenPane
@@ -55,7 +56,7 @@ class Navigation:
         self._repaint = repaint
         self.selection: Selection = NO_SELECTION
         # The finding whose proof the open screen shows.
-        self.proven: tuple[str, str, str] | None = None
+        self.proven: FindingKey | None = None
         self.tabs = Tabs()
         self.keys = KeyBar(self.tabs, SCREENS)
         self.notice = Static()
@@ -79,21 +80,16 @@ class Navigation:
         if name not in self._views:
             view = next(each for each in SCREENS if each.name == name).view()
             view.id, view.screen_names = f"screen-{name}", SCREEN_NAMES
+            view.muted = self._following.muted
             self._dress(name, view)
             self._views[name] = view
         return self._views[name]
-
-    @property
-    def muted(self) -> set[tuple[str, str, str]]:
-        """The findings that the user muted in this view."""
-        overview = self._view_of(SCREENS[0].name)
-        return overview.muted if isinstance(overview, OverviewScreen) else set()
 
     def mark(self) -> None:
         """Mark the tabs of the screens that prove findings with the worst of them."""
         found: dict[str, Severity] = {}
         for each in self._following.moment.findings:  # the worst first
-            if each.severity is not Severity.INFO and each.key not in self.muted:
+            if each.severity is not Severity.INFO and each.key not in self._following.muted:
                 found.setdefault(each.proof.screen, each.severity)
         self.keys.mark(found)
 
@@ -148,7 +144,7 @@ class Navigation:
             self.open, self._switcher.current = name, view.id
             self.check_size(self._app.size)
             if before.figure is not None:
-                view.look_at(before.figure)
+                view.start_with(before.figure)
         moment = self._following.moment
         if self.selection.agent is not None:
             view.selection = self.selection  # or a screen that shows a moment first selects on its own
@@ -174,11 +170,12 @@ class Navigation:
         return view.is_attached
 
     def action_worst(self) -> None:
-        worst = next((each for each in self._following.moment.findings if each.key not in self.muted), None)
+        following = self._following
+        worst = next((each for each in following.moment.findings if each.key not in following.muted), None)
         if worst is None:
             self._app.notify("there are no findings", timeout=2)
         else:
-            self._app.post_message(proof_of(worst, self._following.moment))
+            self._app.post_message(proof_of(worst, following.moment))
 
     async def action_jump(self) -> None:
         ring = ("mesh", "hosts", "devices")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from textual.app import SystemCommand
 
     from jaxtop.model import Cluster
+    from jaxtop.model.finding import FindingKey
 
 OFF, AUTO, OSC9, OSC777 = "off", "auto", "osc9", "osc777"
 # The forms in which terminals take notifications.
@@ -62,7 +63,7 @@ class Notifier:
             what = "turn off" if is_on else "turn on"
             yield SystemCommand(f"{name} at critical findings: {what}", "until the app ends", toggle)
 
-    def due(self, cluster: Cluster, now: float, muted: Collection[tuple[str, str, str]] = ()) -> str:
+    def due(self, cluster: Cluster, now: float, muted: Collection[FindingKey] = ()) -> str:
         """Return the codes to write now; empty if nothing is due."""
         if cluster.findings.checked_at != self._checked_at:
             self._checked_at = cluster.findings.checked_at

@@ -118,7 +118,7 @@ class Playback:
         if self._live is not None and self._at is None:
             return Moment(self._live, self._now, self._probe, self._live_since)
         if self._moment is None:
-            self._moment = self._look()
+            self._moment = self._read_moment()
         return self._moment
 
     @property
@@ -141,7 +141,7 @@ class Playback:
     def _is_growing(self) -> bool:
         return self._history is not None and self._history.is_growing
 
-    def _look(self) -> Moment:
+    def _read_moment(self) -> Moment:
         if self._history is not None and self._history.span is not None:
             self._cluster = self._history.at(self.position)
         return Moment(self._cluster, self.position, self._probe, self._live_since)

@@ -25,8 +25,8 @@ class RequestKeys:
     """The part of the app that sends requests to the processes of a live run."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("c", "capture", "Window of the profiler now", show=False),
-        Binding("C", "profile", "Capture a full profile", show=False),
+        Binding("c", "window", "Window of the profiler now", show=False),
+        Binding("C", "capture", "Capture a full profile", show=False),
         Binding("p", "stacks", "Ask for stacks", show=False),
     ]
 
@@ -56,16 +56,17 @@ class RequestKeys:
 
     def allows(self, action: str) -> bool:
         """Return whether an action has something to act on, if it is one of these."""
-        if action == "profile":
+        if action == "capture":
             return has_hook("app_capturer")
         if action == "stacks":
             return self.can_ask
         return action != "interval" or self._following.playback.is_live
 
-    def action_capture(self) -> None:
-        self._send("capture")
+    def action_window(self) -> None:
+        """Ask all processes for a window of the profiler."""
+        self._send("window")
 
-    def action_profile(self) -> None:
+    def action_capture(self) -> None:
         """Begin a capture, or give up the one under way."""
         if self._capturer is None or not self.can_ask:
             self._app.notify(NOT_LIVE, severity="warning")

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 # Milliseconds between two pulses. Agents accept 100 up to the last of these.
 INTERVALS_MS = (500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000)
 USUAL_MS = 1_000
-What = Literal["capture", "stacks", "pace", "peaks"]
+What = Literal["window", "stacks", "pace", "peaks"]
 # The object of each request, as messages name it.
 _FOR: dict[What, str] = {
-    "capture": "for a profiler window",
+    "window": "for a profiler window",
     "stacks": "for stacks",
     "pace": "for figures",
     "peaks": "for the buffers of its programs",
@@ -34,7 +34,7 @@ class Replies(Protocol):
         """The number of processes that complied."""
 
     @property
-    def silent(self) -> int:
+    def unanswered(self) -> int:
         """The number of processes that did not answer in time."""
 
     @property
@@ -72,7 +72,7 @@ class OpenRequest:
     @property
     def is_open(self) -> bool:
         answers = self.answers
-        return answers.answered + answers.silent + sum(answers.refused.values()) < answers.asked
+        return answers.answered + answers.unanswered + sum(answers.refused.values()) < answers.asked
 
     @property
     def progress(self) -> str:
@@ -85,8 +85,8 @@ class OpenRequest:
         parts = [f"asked {processes(answers.asked)} {self._purpose}: {answers.answered:,} answered"]
         refused = sorted(answers.refused.items(), key=lambda each: -each[1])
         parts += [f"{count:,} refused: {why}" for why, count in refused]
-        if answers.silent:
-            parts.append(f"{answers.silent:,} did not answer")
+        if answers.unanswered:
+            parts.append(f"{answers.unanswered:,} did not answer")
         return RequestOutcome("; ".join(parts), answers.answered == answers.asked)
 
     @property

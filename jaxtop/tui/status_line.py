@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.text import Text
 
 from jaxtop.base import units
-from jaxtop.model import RULES_BY_NAME, Finding, Host, Severity, State
+from jaxtop.model import RULES_BY_NAME, Finding, Host, LinkState, Severity, State
 from jaxtop.model.findings.health import health_of
 from jaxtop.model.host import longest_compile
 from jaxtop.model.liveness import BY_SEVERITY
@@ -20,6 +20,7 @@ from jaxtop.tui.draw.panes.finding import figure_of
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
+    from jaxtop.model.finding import FindingKey
     from jaxtop.model.findings.health import Health
     from jaxtop.tui.core.moment import Moment
     from jaxtop.tui.core.palette import Palette
@@ -38,12 +39,12 @@ _IN_WORDS = {
     State.CONNECTING: "connecting",
 }
 _UNMET = {
-    "connecting": "connecting to",
-    "closed": "nothing listens at",
-    "unreachable": "no answer from",
-    "silent": "stopped, or not an agent, at",
-    "deaf": "Python does not answer at",
-    "refused": "your key is refused at",
+    LinkState.CONNECTING: "connecting to",
+    LinkState.CLOSED: "nothing listens at",
+    LinkState.UNREACHABLE: "no answer from",
+    LinkState.STOPPED: "stopped, or not an agent, at",
+    LinkState.BLOCKED: "Python does not answer at",
+    LinkState.REFUSED: "your key is refused at",
 }
 _SIGN_OF_VERDICT = {
     "good": "●",
@@ -74,8 +75,8 @@ class AppStatus(NamedTuple):
     asking: Sequence[str] = ()
     rejected: Sequence[tuple[str, int]] = ()
     notes: Sequence[str] = ()
-    proven: tuple[str, str, str] | None = None
-    muted: Collection[tuple[str, str, str]] = ()
+    proven: FindingKey | None = None
+    muted: Collection[FindingKey] = ()
     is_overview: bool = False
 
 
@@ -157,13 +158,13 @@ def _troubles(moment: Moment, palette: Palette) -> Iterator[StatusPart]:
         if state is State.DIED:
             times = {units.age(moment.now - host.heard_at) for host in members if host.heard_at}
             ago = f" {times.pop()} ago" if len(times) == 1 else ""
-        words, style = f"{who} {_IN_WORDS[state]}{ago}", palette.of_state(state)
+        words, style = f"{who} {_IN_WORDS[state]}{ago}", palette.state_colour(state)
         yield StatusPart(
             text.STATE_SIGNS[state], words, style, "host_lost" if state in LOST else "", str(state)
         )
     for unmet in moment.cluster.unmet.values():
         words = f"{_UNMET.get(unmet.link.state, unmet.link.state)} {unmet.endpoint}"
-        yield StatusPart("…" if unmet.link.state == "connecting" else "#", words, palette.warning)
+        yield StatusPart("…" if unmet.link.state is LinkState.CONNECTING else "#", words, palette.warning)
 
 
 def _hosts_text(moment: Moment, hosts: Sequence[Host]) -> str:
@@ -194,7 +195,9 @@ def _figures(finding: Finding) -> str:
 
 def _finding(finding: Finding, palette: Palette, words: str) -> StatusPart:
     title = RULES_BY_NAME[finding.rule].title
-    return StatusPart(finding.severity.sign, f"{title}: {words}", palette.of_severity(finding.severity.rank))
+    return StatusPart(
+        finding.severity.sign, f"{title}: {words}", palette.severity_colour(finding.severity.rank)
+    )
 
 
 def _compiling(moment: Moment, palette: Palette) -> list[StatusPart]:
@@ -216,7 +219,7 @@ def _running(moment: Moment, palette: Palette) -> list[StatusPart]:
 
 
 def _verdict(
-    moment: Moment, palette: Palette, muted: Collection[tuple[str, str, str]], *, is_short: bool
+    moment: Moment, palette: Palette, muted: Collection[FindingKey], *, is_short: bool
 ) -> StatusPart:
     """Return the verdict; in short, where other facts follow."""
     sentence, role = _health(moment, muted)
@@ -224,13 +227,13 @@ def _verdict(
     return StatusPart(_SIGN_OF_VERDICT[role], words, getattr(palette, role))
 
 
-def _health(moment: Moment, muted: Collection[tuple[str, str, str]]) -> Health:
+def _health(moment: Moment, muted: Collection[FindingKey]) -> Health:
     return health_of(
         moment.cluster, moment.host_views, moment.findings, now=moment.now, since=moment.since, muted=muted
     )
 
 
-def _all_well(moment: Moment, palette: Palette, muted: Collection[tuple[str, str, str]]) -> StatusPart:
+def _all_well(moment: Moment, palette: Palette, muted: Collection[FindingKey]) -> StatusPart:
     """Return the summary of a run without problems; it is green only where the overview's verdict is."""
     if not moment.host_views:
         return StatusPart("…", "waiting for a run", palette.muted)

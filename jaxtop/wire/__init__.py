@@ -88,7 +88,22 @@ from jaxtop.wire.libraries import (
     TpuCore,
     TpuCores,
 )
-from jaxtop.wire.links import MAX_PATH, READING, Costs, Link, Peer, Reply, Request, Roster, Still
+from jaxtop.wire.links import (
+    BEGIN_CAPTURE,
+    END_CAPTURE,
+    FETCH_CAPTURE,
+    MAX_PATH,
+    READING,
+    TAKE_WINDOW,
+    Costs,
+    Link,
+    LinkState,
+    Peer,
+    Reply,
+    Request,
+    Roster,
+    Still,
+)
 from jaxtop.wire.operations import Operation, Operations
 from jaxtop.wire.programs import (
     Buffer,

@@ -83,7 +83,7 @@ _decoders: dict[type[Any], msgspec.msgpack.Decoder[Any]] = {
 def encode(value: Struct) -> bytes:
     try:
         return _encoder.encode(value)
-    except UnicodeEncodeError:  # invalid Unicode in a file name must not silence the agent
+    except UnicodeEncodeError:  # invalid Unicode in a file name must not keep the agent from sending
         return _encoder.encode(_legible(msgspec.to_builtins(value)))
 
 

@@ -118,7 +118,7 @@ STUCK_STATUS = 138
 
 
 class Bye(Struct, frozen=True, omit_defaults=True, tag="bye"):
-    """The last message of an agent; silence after this is not an alarm.
+    """The last message of an agent; that nothing follows is not an alarm.
 
     `status` is the exit status of the script; None where it is unknown.
     """

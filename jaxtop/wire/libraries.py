@@ -30,15 +30,15 @@ class NcclCount(Struct, frozen=True, array_like=True):
 class NcclCommunicator(Struct, frozen=True, array_like=True):
     """A communicator whose ranks differ. `counts` are those of one kind of operation, the largest first.
 
-    `operation` is empty where the version of NCCL counts all kinds together. `silent` are the ranks whose
-    processes do not answer NCCL.
+    `operation` is empty where the version of NCCL counts all kinds together. The processes of `unresponsive`
+    ranks do not answer NCCL.
     """
 
     id: str
     size: WireInteger
     operation: str = ""
     counts: tuple[NcclCount, ...] = ()
-    silent: tuple[NcclRank, ...] = ()
+    unresponsive: tuple[NcclRank, ...] = ()
 
 
 class Nccl(Struct, frozen=True, omit_defaults=True, tag="nccl"):

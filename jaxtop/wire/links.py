@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -41,23 +42,53 @@ class Roster(Struct, frozen=True, omit_defaults=True, tag="roster"):
     kin: tuple[Peer, ...] = ()
 
 
+class LinkState(StrEnum):
+    """The states of a connection to an agent or to an address. The values are the words on the wire."""
+
+    CONNECTING = "connecting"
+    UP = "up"
+    # Nothing listens at the address.
+    CLOSED = "closed"
+    # The machine accepts connections, but the process does not run.
+    STOPPED = "silent"
+    # The process runs, but its Python does not answer.
+    BLOCKED = "deaf"
+    UNREACHABLE = "unreachable"
+    # The agent does not accept the viewer's key.
+    REFUSED = "refused"
+    # The text of the link is the id of the agent or relay behind the address.
+    MERGED = "merged"
+    # The process has exited, according to its own machine.
+    DEAD = "dead"
+
+    @property
+    def has_exited(self) -> bool:
+        """Whether this state means that the process has exited."""
+        return self in (LinkState.CLOSED, LinkState.DEAD)
+
+    @property
+    def is_away(self) -> bool:
+        """Whether the process has exited or no packet reaches it: there is nothing to connect to."""
+        return self.has_exited or self is LinkState.UNREACHABLE
+
+
 class Link(Struct, frozen=True, omit_defaults=True, tag="link"):
     """A change of a connection, noticed by the viewer's side and put into the stream so that it is recorded.
-
-    States: connecting, up, closed (nothing listens), silent (the machine answers, the process does not), deaf
-    (the process runs, its Python does not answer), unreachable, refused, merged (`text` is the agent behind
-    the address), dead (the process has ended: its own machine reports it).
 
     `path` lists the relays through which it is seen, by their ids, the nearest first.
     """
 
-    state: str
+    state: LinkState
     endpoint: str
     text: str = ""
     boot: str = ""
     path: Annotated[tuple[AgentId, ...], Meta(max_length=MAX_PATH)] = ()
 
 
+# The words of requests on the wire: one takes a window; the others begin a capture, fetch a part of it, and
+# end it.
+TAKE_WINDOW = "capture"
+BEGIN_CAPTURE, FETCH_CAPTURE, END_CAPTURE = "profile", "profile_part", "profile_end"
 # The requests that guests may send, too.
 READING = frozenset({"ping", "roster", "state", "cost", "stacks"})
 
@@ -74,9 +105,8 @@ class Request(Struct, frozen=True, omit_defaults=True, tag="request"):
     """A viewer's request to one agent. Those in `READING` only read; others change what the agent does.
 
     `at_ms` is when a requested window or capture begins, so that it is the same moment on all hosts. Requests
-    about a capture name it in `capture`: `profile` begins it, `profile_part` fetches a part of it,
-    `profile_end` ends it and discards what was not fetched. A `still` comes from another agent of the run,
-    which is to be ended if all of it is stuck.
+    about a capture name it in `capture`; `END_CAPTURE` discards what was not fetched. A `still` comes from
+    another agent of the run, which is to be ended if all of it is stuck.
     """
 
     what: str

@@ -15,8 +15,8 @@ from jaxtop.base import keys
 from jaxtop.store import runfiles
 from jaxtop.transport.reachability import SIGNATURE
 from tests.cases import thorough
+from tests.real.unharmed import START, START_HOT, Watch, outcome, some
 from tests.support import PYTHON, environment, eventually, jaxtop, processes, script, snapshot
-from tests.unharmed import START, START_HOT, Watch, outcome, some
 
 pytestmark = pytest.mark.jax
 

@@ -16,8 +16,8 @@ from jaxtop.model.hardware.allocators import (
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.collectors.memory import AllocatorMemory
 from tests.builders import NOW
-from tests.made_allocators import Board, Client, Device, Silent, sampled
-from tests.memory_runs import GIB, Run
+from tests.made.allocators import Board, Client, Device, Silent, sampled
+from tests.staged.memory import GIB, Run
 from tests.stories import cluster_of, hello, link, pulse
 
 KEYS = [

@@ -14,6 +14,7 @@ import pytest
 from jaxtop.model import State, state_of
 from jaxtop.sources import Session
 from tests import patience
+from tests.real.unharmed import outcome
 from tests.support import (
     JAXTOP,
     PYTHON,
@@ -27,7 +28,6 @@ from tests.support import (
     script,
     snapshot,
 )
-from tests.unharmed import outcome
 
 pytestmark = [pytest.mark.jax, pytest.mark.newest]
 

@@ -26,7 +26,7 @@ from jaxtop_agent.programs.buffers.liveness import Liveness
 from jaxtop_agent.programs.buffers.schedule import Computation, ModuleSchedule, ScheduledInstruction, Shape
 from tests import builders
 from tests.stage import play, shown_after
-from tests.staged_findings import Staged
+from tests.staged.findings import Staged
 from tests.support import (
     PYTHON,
     environment,
@@ -347,7 +347,7 @@ def test_the_key_asks_one_live_process_of_the_program():
 
     def ask(what, agents, _interval_ms):
         asked.append((what, list(agents)))
-        return SimpleNamespace(asked=1, answered=1, silent=0, refused={})
+        return SimpleNamespace(asked=1, answered=1, unanswered=0, refused={})
 
     async def act(stage):
         await stage.press("7", "B")

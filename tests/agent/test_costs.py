@@ -12,7 +12,7 @@ import pytest
 
 from jaxtop import wire
 from jaxtop.base import processes
-from jaxtop.cli.machine.costs import SILENT, CostReport, ask
+from jaxtop.cli.machine.costs import NO_ANSWER, CostReport, ask
 from jaxtop.store import runfiles
 from jaxtop_agent.service.messages import costs
 from tests.stories import hello
@@ -85,7 +85,7 @@ def test_doctor_says_what_each_part_of_a_live_agent_costs_and_who_does_not_answe
     assert 0 < sum(answered["collectors"].values()) <= answered["threads"]["sampler"]
     assert answered["cpu_percent"] == pytest.approx(sum(answered["threads"].values()))
     assert answered["for_s"] > 0
-    assert (silent["why_not"], silent["cpu_percent"], silent["threads"]) == (SILENT, None, None)
+    assert (silent["why_not"], silent["cpu_percent"], silent["threads"]) == (NO_ANSWER, None, None)
     words = {each["text"] for each in document["findings"] if each["check"] == f"pid {pids[1]}"}
-    assert SILENT in words
+    assert NO_ANSWER in words
     assert text.count("% of a core over") == 2

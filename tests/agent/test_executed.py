@@ -6,7 +6,7 @@ import pytest
 
 from jaxtop_agent.programs import executed, hlo, operations
 from jaxtop_agent.programs.executed import Executed
-from tests.hlo_texts import executed_of, work_of
+from tests.made.hlo_texts import executed_of, work_of
 
 HEADER = """HloModule jit_step, is_scheduled=true
 

@@ -12,8 +12,8 @@ import pytest
 from jaxtop.traces import protos
 from jaxtop.traces.xspace import Trace
 from jaxtop_agent.programs import hlo
-from tests import h100
-from tests.hlo_texts import members
+from tests.made import h100
+from tests.made.hlo_texts import members
 from tests.support import PYTHON, run, script
 
 STARTED = {

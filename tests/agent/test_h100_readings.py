@@ -17,8 +17,8 @@ from jaxtop_agent.hardware.libraries import ras_answers
 from jaxtop_agent.hardware.libraries.inspector import Inspector
 from jaxtop_agent.hardware.libraries.ras import RasAnswer
 from jaxtop_agent.hardware.nvidia import Nvidia
-from tests.h100 import FOLDER
-from tests.made_allocators import Board, Client, Silent, sampled
+from tests.made.allocators import Board, Client, Silent, sampled
+from tests.made.h100 import FOLDER
 
 NVML = json.loads((FOLDER / "nvml.json").read_text())
 MEMORY = json.loads((FOLDER / "memory_stats.json").read_text())

@@ -19,7 +19,7 @@ from jaxtop_agent.profiler import rows
 from jaxtop_agent.profiler.numbers import numbers
 from jaxtop_agent.programs import hlo
 from jaxtop_agent.programs.loaded import Loaded
-from tests import h100
+from tests.made import h100
 from tests.stories import census, cluster_of, hello, pulse
 
 FINGERPRINT = "f"

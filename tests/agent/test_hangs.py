@@ -19,7 +19,7 @@ from jaxtop_agent.service.identity import identify
 from jaxtop_agent.stalls.watch import LONG_LULL, Stalls
 from tests import patience
 from tests.builders import folded
-from tests.staged_hangs import devices, stalled
+from tests.staged.hangs import devices, stalled
 from tests.standin.tpu import core, serving, status
 from tests.support import eventually
 

@@ -10,8 +10,8 @@ from jaxtop import wire
 from jaxtop_agent.machine import disks
 from jaxtop_agent.machine.disks import OwnTraffic
 from jaxtop_agent.machine.moved import Movement
-from tests.staged_hangs import SEEDS, finding, named
-from tests.staged_stalls import BEGAN, Beginning
+from tests.staged.hangs import SEEDS, finding, named
+from tests.staged.stalls import BEGAN, Beginning
 from tests.stories import pulse
 
 GIB = 1 << 30

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from jaxtop_agent.core.board import Topology
 from jaxtop_agent.core.waiting import IDLE_S
 from jaxtop_agent.hardware.libraries import stuck
-from tests import staged_hangs
-from tests.staged_hangs import SEEDS, asked, devices, finding, named, stalled, watched
+from tests.staged import hangs as staged_hangs
+from tests.staged.hangs import SEEDS, asked, devices, finding, named, stalled, watched
 from tests.standin import ras
 
 VERSIONS = (2, 24, 3), (2, 26, 2), (2, 28, 3), (2, 28, 7), (2, 29, 2)

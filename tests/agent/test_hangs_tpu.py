@@ -8,9 +8,9 @@ import pytest
 
 from jaxtop import wire
 from jaxtop_agent.core.board import Topology
-from tests import staged_hangs
-from tests.staged_hangs import SEEDS, asked, devices, finding, named, stalled
-from tests.staged_stalls import VALUE
+from tests.staged import hangs as staged_hangs
+from tests.staged.hangs import SEEDS, asked, devices, finding, named, stalled
+from tests.staged.stalls import VALUE
 from tests.standin.tpu import core, found_by_the_agent, status
 
 

@@ -181,7 +181,7 @@ TRAINING = """
         )
         return real(**said | {"platform": "gpu"})
     import jaxtop_agent.service.messages as messages
-    messages.SILENCES = ((1, "a second"),)  # so that nobody waits for ten
+    messages.DRIVER_UNANSWERED = ((1, "a second"),)  # so that nobody waits for ten
     if "real" not in sys.argv:
         seen.Topology = gpus
     from jaxtop import agent

@@ -14,7 +14,7 @@ import pytest
 from jaxtop import wire
 from jaxtop_agent.programs import counting, fitting, hlo, lines
 from tests import patience
-from tests.hlo_texts import (
+from tests.made.hlo_texts import (
     DATA,
     DATA_GROUPS,
     EVERYBODY,

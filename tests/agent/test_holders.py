@@ -15,7 +15,7 @@ from jaxtop.model import Severity
 from jaxtop_agent.collectors.host import HostFigures
 from jaxtop_agent.core.board import SamplerState
 from jaxtop_agent.machine import basics, holders
-from tests.memory_runs import MIB, Run
+from tests.staged.memory import MIB, Run
 from tests.support import PYTHON, processes, run, script
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what is read is in /proc")

@@ -9,7 +9,7 @@ import pytest
 from jaxtop import wire
 from jaxtop.base import keys
 from tests.cases import thorough
-from tests.hlo_texts import members
+from tests.made.hlo_texts import members
 from tests.support import PYTHON, ROOT, environment, eventually, free_port, processes, viewer
 
 pytestmark = pytest.mark.jax

@@ -7,8 +7,8 @@ from subprocess import PIPE
 import pytest
 
 from tests.cases import thorough
+from tests.real.unharmed import PLAIN, START_HOT, Watch, outcome
 from tests.support import PYTHON, SOAK, environment, eventually, free_port, processes, run, script
-from tests.unharmed import PLAIN, START_HOT, Watch, outcome
 
 pytestmark = pytest.mark.jax
 

@@ -22,10 +22,10 @@ from jaxtop_agent.profiler.reading import TraceReader
 from jaxtop_agent.profiler.session import ProfiledTrace
 from jaxtop_agent.programs.loaded import Loaded
 from tests import builders
-from tests.made_traces import FINGERPRINT, PLATFORMS, PROGRAM, Launch, Made, launches
+from tests.made.traces import FINGERPRINT, PLATFORMS, PROGRAM, Launch, Made, launches
+from tests.made.xspace import Event, plane, space
 from tests.stories import cluster_of, hello, tell
 from tests.support import SOAK
-from tests.xspace import Event, plane, space
 
 KEY = ("r1", "jit_step", None)
 BEGAN_NS = 5_000_000_000

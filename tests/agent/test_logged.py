@@ -21,6 +21,7 @@ from jaxtop.model import reported_findings
 from jaxtop_agent.logged.scalars import MOST_SCALARS, LoggedScalars
 from jaxtop_agent.logged.tensorboard import scalars_in
 from jaxtop_agent.logged.wandb import BLOCK, WandbFile
+from tests.real.trackers import losses_found_at, needs_wandb
 from tests.support import (
     PYTHON,
     environment,
@@ -31,7 +32,6 @@ from tests.support import (
     until_a_run_is_found,
     viewer,
 )
-from tests.trackers import losses_found_at, needs_wandb
 
 if TYPE_CHECKING:
     from jaxtop import wire
@@ -48,14 +48,14 @@ def calls_of(files: LoggedScalars, *writers: SummaryWriter) -> int:
     """How many values were found so far; writers write on threads of their own."""
     for each in writers:
         each.flush()
-    files.look()
+    files.read_new()
     return 0 if (seen := files.latest) is None else seen.calls
 
 
 def test_the_values_are_those_that_were_logged(tmp_path):
     files = LoggedScalars()
     with SummaryWriter(str(tmp_path)) as writer:
-        files.look()
+        files.read_new()
         assert files.latest is None
         for step in range(50):
             writer.add_scalar("train/loss", 1 / (step + 1), step)
@@ -86,7 +86,7 @@ def test_files_of_several_folders_are_told_apart_and_a_closed_one_keeps_its_last
         evaluation.add_scalar("loss", 2.0, 5)
         eventually(lambda: calls_of(files, train, evaluation) == 2)
         assert latest(files).metrics == {"train/loss": 1.0, "eval/loss": 2.0}
-    files.look()
+    files.read_new()
     assert latest(files).metrics == {"train/loss": 1.0, "eval/loss": 2.0}
 
 
@@ -133,8 +133,8 @@ def test_a_damaged_file_is_no_harm(tmp_path, damage):
         }[damage])  # fmt: skip
         files = LoggedScalars()
         with path.open("ab"):
-            files.look()
-            files.look()
+            files.read_new()
+            files.read_new()
     assert 1.0 in latest(files).metrics.values()
 
 
@@ -173,7 +173,7 @@ for i in range(400):
     run.log({"loss": 1 / (i + 1), "norm": i})
 end = time.monotonic() + 60
 while files.latest is None and time.monotonic() < end:
-    files.look()
+    files.read_new()
     time.sleep(0.1)
 seen = files.latest
 assert seen is not None and seen.metrics["loss"] == 1 / (seen.index + 1), seen

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jaxtop_agent.programs import hlo
-from tests.hlo_texts import module, work_of
+from tests.made.hlo_texts import module, work_of
 
 REDUCED = "%sum = f32[64]{0:T(128)} all-reduce(%x), replica_groups={}, to_apply=%add"
 NEXT = "%next = s32[]{:T(128)} add(%i, %one)"

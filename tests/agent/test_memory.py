@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jaxtop_agent.collectors.memory import AllocatorMemory
-from tests.made_allocators import Board, Client, Device
+from tests.made.allocators import Board, Client, Device
 
 RECORDED = {
     "num_allocs": 1033, "bytes_in_use": 5_368_709_120, "peak_bytes_in_use": 9_663_676_416,

@@ -6,7 +6,7 @@ import pytest
 
 from jaxtop_agent.programs import operations
 from jaxtop_agent.programs.operations import Work
-from tests.hlo_texts import work_of
+from tests.made.hlo_texts import work_of
 
 ADD = """%add (a: f32[], b: f32[]) -> f32[] {
   %a = f32[] parameter(0)

@@ -13,7 +13,7 @@ import pytest
 from jaxtop import wire
 from jaxtop.traces.members import BOTH, FLAT, PARTITION, REPLICA, DeviceAssignment, flattened, linked
 from jaxtop_agent.programs import fitting, groups, hlo, shapes
-from tests.hlo_texts import DATA_GROUPS, MODEL_GROUPS, members, module, only
+from tests.made.hlo_texts import DATA_GROUPS, MODEL_GROUPS, members, module, only
 
 
 class TestGroups:

@@ -18,8 +18,8 @@ from jaxtop_agent.reporting import reporter as of_reporter
 from jaxtop_agent.reporting.figures import Figures
 from jaxtop_agent.reporting.reporter import TrackerReporter
 from jaxtop_agent.service.identity import identify
+from tests.real.trackers import needs_mlflow, needs_trackio, needs_wandb, quiet
 from tests.support import PYTHON, environment, eventually, jaxtop, run, script
-from tests.trackers import needs_mlflow, needs_trackio, needs_wandb, quiet
 
 if TYPE_CHECKING:
     from pathlib import Path

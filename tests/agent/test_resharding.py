@@ -8,7 +8,7 @@ import pytest
 
 from jaxtop_agent.programs import hlo, resharding
 from jaxtop_agent.programs.lines import Instruction
-from tests.hlo_texts import only, text
+from tests.made.hlo_texts import only, text
 from tests.support import PYTHON, run, script
 
 # Each function has one mistake, on the line that ends with "# here".

@@ -8,8 +8,8 @@ from subprocess import PIPE
 import pytest
 
 from jaxtop.store import runfiles
+from tests.real.unharmed import START
 from tests.support import JAXTOP, PYTHON, SOAK, eventually, jaxtop, processes, run, script
-from tests.unharmed import START
 
 pytestmark = [pytest.mark.jax, pytest.mark.newest]
 

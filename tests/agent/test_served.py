@@ -223,7 +223,7 @@ class StandIn:
         return self.answer
 
     def look(self):
-        self.scraper._look()
+        self.scraper._scrape()
         return self.board.sources["served figures"]
 
 

@@ -24,7 +24,7 @@ from jaxtop_agent.stuck.agreement import (
     StillReports,
     pace,
 )
-from jaxtop_agent.stuck.standstill import LATE_S, TIMES_LONGEST, Looked, Standstill
+from jaxtop_agent.stuck.standstill import LATE_S, TIMES_LONGEST, Observation, Standstill
 from jaxtop_agent.stuck.usage import Usage, Use
 from tests.support import PYTHON, eventually, processes
 
@@ -46,7 +46,7 @@ class Process:
             self.now += 1
             self.bytes += 5000 * moves
             self.done_at = self.now if launches else self.done_at
-            self.standstill.update(self.now, Looked(self.done_at, self.busy, bool))
+            self.standstill.update(self.now, Observation(self.done_at, self.busy, bool))
         return self.standstill.is_stuck
 
     def until_stuck(self, most=1000):

@@ -15,9 +15,9 @@ from jaxtop_agent.hooks.trackers import MOST_NOTED, LoggedCall, TrackerCalls
 from jaxtop_agent.logged.courses import Courses
 from jaxtop_agent.logged.scalars import LoggedScalars
 from jaxtop_agent.steps.progress import Progress
+from tests.real.trackers import losses_found_at, needs_mlflow, needs_trackio, quiet
+from tests.real.unharmed import PLAIN, Watch, outcome
 from tests.support import PYTHON, processes, run, script, until_a_run_is_found
-from tests.trackers import losses_found_at, needs_mlflow, needs_trackio, quiet
-from tests.unharmed import PLAIN, Watch, outcome
 
 pytestmark = pytest.mark.newest
 
@@ -32,7 +32,7 @@ scalars = LoggedScalars(seen.append, calls)
 calls.install()
 
 def values():
-    scalars.look()
+    scalars.read_new()
     found = {}
     for each in seen:
         found.setdefault(each.name, []).append((each.step, each.value))
@@ -46,7 +46,7 @@ import jax.numpy as jnp
 import mlflow
 from mlflow.entities import Metric
 
-scalars.look()                     # the agent looks every two seconds, and after each compilation
+scalars.read_new()                     # the agent looks every two seconds, and after each compilation
 mlflow.set_tracking_uri(sys.argv[1])
 is_at_once = sys.argv[2] == "at once"
 client = mlflow.MlflowClient()
@@ -95,7 +95,7 @@ import json, os, sqlite3
 from pathlib import Path
 import trackio as wandb
 
-scalars.look()
+scalars.read_new()
 run = wandb.init(project="p", name="first", config={"layers": 12})
 for i in range(30):
     wandb.log({"loss": 1 / (i + 1), "norm": np.float32(i)})
@@ -283,18 +283,18 @@ def test_a_library_is_wrapped_once_it_is_whole_and_restored_at_the_end(library):
     calls.install()
     assert dict(vars(owner)) == plain
     library.__spec__._initializing = False
-    calls.look()
-    calls.look()
+    calls.wrap_new()
+    calls.wrap_new()
     ours = vars(owner)["log_metric"]
     assert ours is not plain["log_metric"] and ours.__wrapped__ is plain["log_metric"]
     assert (ours.__name__, ours.__doc__) == ("log_metric", "Log.")
     client = owner()
     assert client.log_metric("r", "loss", 1.5, step=3) is client.taken
-    assert calls.taken() == ([LoggedCall("mlflow", "r", "loss", 3, 1.5)], False)
+    assert calls.take_calls() == ([LoggedCall("mlflow", "r", "loss", 3, 1.5)], False)
     calls.uninstall()
     assert dict(vars(owner)) == plain
     ours(client, "r", "loss", 1.5)  # somebody may hold it
-    assert calls.taken() == ([], False)
+    assert calls.take_calls() == ([], False)
 
 
 def test_the_last_run_has_its_largest_step_and_a_forked_child_has_none(library, calls):
@@ -306,7 +306,7 @@ def test_the_last_run_has_its_largest_step_and_a_forked_child_has_none(library, 
     original = calls.original("mlflow", "log_batch")
     assert original is not None and original(client, "two", [1]) == 4
     calls.forget()
-    assert calls.last("mlflow") is None and calls.taken() == ([], False)
+    assert calls.last("mlflow") is None and calls.take_calls() == ([], False)
 
 
 def test_what_another_library_has_put_over_ours_stays(library, calls):
@@ -342,7 +342,7 @@ def test_what_is_no_number_is_left_out_and_no_harm(library, calls, value):
         client.log_metric("r", "bad", 1.0)
     with pytest.raises(TypeError):
         client.log_metric()
-    assert calls.taken() == ([], False)
+    assert calls.take_calls() == ([], False)
 
 
 def test_the_noted_values_are_bounded_and_a_gap_is_known(library, calls):
@@ -351,10 +351,10 @@ def test_the_noted_values_are_bounded_and_a_gap_is_known(library, calls):
     scalars = LoggedScalars(seen.append, calls)
     for i in range(MOST_NOTED + 10):
         client.log_metric("r", "loss", float(i), step=i)
-    scalars.look()
+    scalars.read_new()
     assert (len(seen), seen[0].step, seen[0].has_gap, seen[1].has_gap) == (MOST_NOTED, 10, True, False)
     client.log_metric("r", "loss", 1.0, step=99)
-    scalars.look()
+    scalars.read_new()
     assert not seen[-1].has_gap
 
 
@@ -366,7 +366,9 @@ def scalars_in(sent):
 def test_runs_one_after_the_other_start_anew_and_runs_in_turns_are_told_apart(library, calls):
     sent: list = []
     client = library.TrackingServiceClient()
-    board = SimpleNamespace(send=lambda each, **_: sent.append(each), sampler=SamplerState(), ledger=LedgerState())
+    board = SimpleNamespace(
+        send=lambda each, **_: sent.append(each), sampler=SamplerState(), ledger=LedgerState()
+    )
     courses = Courses(board, Progress(), calls)
     for run_id in ("one", "two", "three"):
         for step in range(5):
@@ -384,7 +386,9 @@ def test_runs_one_after_the_other_start_anew_and_runs_in_turns_are_told_apart(li
 
 def test_a_file_that_is_read_later_does_not_undo_what_a_tracker_was_given():
     sent: list = []
-    board = SimpleNamespace(send=lambda each, **_: sent.append(each), sampler=SamplerState(), ledger=LedgerState())
+    board = SimpleNamespace(
+        send=lambda each, **_: sent.append(each), sampler=SamplerState(), ledger=LedgerState()
+    )
     courses = Courses(board, Progress())
     from jaxtop_agent.logged.scalars import FILE, LoggedValue
 

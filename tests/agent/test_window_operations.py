@@ -18,8 +18,8 @@ from jaxtop_agent.programs.executed import Executed
 from jaxtop_agent.programs.loaded import Loaded
 from tests import builders
 from tests.agent.test_windows import gpu_space, profile
+from tests.made.xspace import Event, plane, space
 from tests.support import ROOT
-from tests.xspace import Event, plane, space
 
 pytestmark = pytest.mark.jax
 

@@ -40,8 +40,8 @@ from jaxtop_agent.profiler.session import ProfilerSession, Refused
 from jaxtop_agent.profiler.worker import WindowThread
 from jaxtop_agent.programs.loaded import Loaded, Numbers
 from tests import builders, patience, support
+from tests.made.xspace import Event, plane, space
 from tests.support import PYTHON, ROOT
-from tests.xspace import Event, plane, space
 
 # One process imports JAX and reads all traces.
 pytestmark = [pytest.mark.jax, pytest.mark.together("traces")]

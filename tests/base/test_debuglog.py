@@ -13,8 +13,8 @@ import pytest
 
 from jaxtop.base import debuglog, private
 from tests.cases import thorough
+from tests.real.unharmed import START, START_HOT
 from tests.support import PYTHON, environment, eventually, jaxtop, processes, script, viewer
-from tests.unharmed import START, START_HOT
 
 LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z (\d+) ")
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from jaxtop.base import hostnames
-from jaxtop.base.hostnames import MOST_HOSTS, BadHosts, expand, of_environment, of_file
+from jaxtop.base.hostnames import MOST_HOSTS, BadHosts, expand, hosts_in_file, hosts_of_job
 from jaxtop.sources import discovery
 from tests.support import jaxtop
 
@@ -47,16 +47,16 @@ def test_impossible_ranges_are_a_line(text):
 def test_a_host_file_has_a_list_per_line(tmp_path):
     file = tmp_path / "hosts"
     file.write_text("# two racks\nnode[01-02] slots=8\n\nlogin\nnode02\n")
-    assert of_file(str(file)) == ["node01", "node02", "login"]
+    assert hosts_in_file(str(file)) == ["node01", "node02", "login"]
 
 
 def test_the_lines_of_a_host_file_share_one_bound(tmp_path):
     file = tmp_path / "hosts"
     file.write_text("".join(f"n[1-9999]m{i}\n" for i in range(10_000)))
     with pytest.raises(BadHosts, match="more than"):
-        of_file(str(file))
+        hosts_in_file(str(file))
     file.write_text("n[1-9999]\n" * 10_000)  # PBS names a node once per core
-    assert len(of_file(str(file))) == 9999
+    assert len(hosts_in_file(str(file))) == 9999
 
 
 def test_without_a_run_the_hosts_of_the_job_are_tried(tmp_path, monkeypatch):
@@ -83,16 +83,16 @@ def test_a_run_may_have_a_name_like_a_list():
 def test_the_variables_of_schedulers_name_the_hosts(tmp_path):
     file = tmp_path / "nodes"
     file.write_text("n1\nn1\nn2\n")
-    assert of_environment({}) is None
-    assert of_environment({"SLURM_JOB_NODELIST": "gpu[1-2],big"}) == (
+    assert hosts_of_job({}) is None
+    assert hosts_of_job({"SLURM_JOB_NODELIST": "gpu[1-2],big"}) == (
         "SLURM_JOB_NODELIST",
         ["gpu1", "gpu2", "big"],
     )
-    assert of_environment({"TPU_WORKER_HOSTNAMES": "t1n-0,t1n-1"}) == (
+    assert hosts_of_job({"TPU_WORKER_HOSTNAMES": "t1n-0,t1n-1"}) == (
         "TPU_WORKER_HOSTNAMES",
         ["t1n-0", "t1n-1"],
     )
-    assert of_environment({"PBS_NODEFILE": str(file)}) == ("PBS_NODEFILE", ["n1", "n2"])
+    assert hosts_of_job({"PBS_NODEFILE": str(file)}) == ("PBS_NODEFILE", ["n1", "n2"])
 
 
 def test_wrong_lists_are_one_line_for_the_user(tmp_path):
@@ -102,4 +102,4 @@ def test_wrong_lists_are_one_line_for_the_user(tmp_path):
     large = tmp_path / "large"
     large.write_text("x" * (hostnames.MOST_OF_HOSTFILE + 1))
     with pytest.raises(BadHosts, match=hostnames.MOST_HOSTFILE):
-        of_file(str(large))
+        hosts_in_file(str(large))

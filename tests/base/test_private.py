@@ -14,11 +14,11 @@ import pytest
 from jaxtop.base import private
 from jaxtop.recording import compact
 from jaxtop.store import runfiles, saved_probe
-from tests import made_sessions
-from tests.made_agents import hello_here
-from tests.made_sessions import Made
-from tests.recorded import record, written
-from tests.staged_probe import probe
+from tests.made import sessions as made_sessions
+from tests.made.agents import hello_here
+from tests.made.sessions import Made
+from tests.played.recordings import record, written
+from tests.staged.probe import probe
 from tests.support import JAXTOP, PYTHON, environment, eventually, jaxtop, processes, script, snapshot
 
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root, to be two users")
@@ -111,7 +111,7 @@ def as_user(user: int, text: str, place: Path) -> str:
     """What a script prints that this user runs."""
     head = (
         "import os\nfrom jaxtop.store import runfiles\nfrom jaxtop.cli import doctor\n"
-        "from tests.made_agents import hello_here\n"  # what a user without a home cannot read
+        "from tests.made.agents import hello_here\n"  # what a user without a home cannot read
         f"os.setgroups([]); os.setgid({user}); os.setuid({user})\n"
     )
     env = {**os.environ, "XDG_RUNTIME_DIR": str(place / "tmp"), "HOME": str(place / "home")}

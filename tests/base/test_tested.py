@@ -8,7 +8,7 @@ from jaxtop.base.tested import HIGHEST_JAX, LOWEST_JAX, untested, untested_name,
 from jaxtop.cli import doctor
 from jaxtop.store import runfiles
 from tests import builders
-from tests.made_agents import hello_here
+from tests.made.agents import hello_here
 from tests.stage import play
 
 LOWEST, HIGHEST = written(LOWEST_JAX), written(HIGHEST_JAX)

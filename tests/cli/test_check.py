@@ -24,9 +24,9 @@ from jaxtop.model.findings.coverage import MOST_REASONS, coverage_without
 from jaxtop.model.findings.reducer import MUTED, ONLY_ITS_END
 from tests import builders
 from tests.builders import NOW, folded, two_processes, well
-from tests.made_sessions import Made
-from tests.recorded import a_run, record, recorded
-from tests.staged_findings import LATE
+from tests.made.sessions import Made
+from tests.played.recordings import a_run, record, recorded
+from tests.staged.findings import LATE
 from tests.support import PYTHON, ROOT, free_port, is_one_line, jaxtop_here, processes
 
 
@@ -325,7 +325,7 @@ def test_nobody_there_is_another_status_than_any_finding():
 
 
 def test_a_live_run_is_measured_and_checked():
-    with processes([PYTHON, "-m", "tests.load", 2, 2, 30, 8], stdout=PIPE, cwd=ROOT) as (agents,):
+    with processes([PYTHON, "-m", "tests.real.load", 2, 2, 30, 8], stdout=PIPE, cwd=ROOT) as (agents,):
         address = agents.stdout.readline().strip()
         done = jaxtop_here("check", address, "--wait", "4", "--json")
     document = json.loads(done.stdout)

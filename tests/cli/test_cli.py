@@ -17,7 +17,7 @@ from jaxtop.base import keys
 from jaxtop.cli import COMMANDS, main
 from jaxtop.store import runfiles
 from tests import patience
-from tests.made_agents import hello_here
+from tests.made.agents import hello_here
 from tests.support import (
     JAXTOP,
     PYTHON,

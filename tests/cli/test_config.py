@@ -24,10 +24,10 @@ from jaxtop.model.findings.reducer import MUTED
 from jaxtop.model.findings.rule import RunFacts
 from jaxtop.model.findings.rules import garbage, stragglers
 from jaxtop.model.tuning import Number
-from tests import staged_collectives
 from tests.builders import NOW, two_processes
 from tests.model.test_findings_time import of_late_host
-from tests.recorded import recorded
+from tests.played.recordings import recorded
+from tests.staged import collectives as staged_collectives
 from tests.support import is_one_line, jaxtop_here
 
 if TYPE_CHECKING:

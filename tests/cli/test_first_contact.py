@@ -12,8 +12,8 @@ from zipfile import ZipFile
 import pytest
 
 from tests import install
+from tests.real.terminals import in_a_terminal, read_until
 from tests.support import PYTHON, ROOT, eventually, group, run
-from tests.terminals import in_a_terminal, read_until
 
 if TYPE_CHECKING:
     import psutil

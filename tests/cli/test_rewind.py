@@ -11,9 +11,9 @@ from jaxtop.cli.errors import UserError
 from jaxtop.cli.live import rewind
 from jaxtop.cli.live.rewind import FILES, RewindBuffer, size_of
 from jaxtop.model import Cluster
-from tests import made_sessions
 from tests.builders import folded
-from tests.made_sessions import Made
+from tests.made import sessions as made_sessions
+from tests.made.sessions import Made
 
 MADE = Made(hosts=4, devices=2, seconds=120, arrays=6)
 

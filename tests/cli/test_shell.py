@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from jaxtop.cli import COMMANDS, completion
 from jaxtop.store import runfiles
-from tests.made_agents import hello_here
+from tests.made.agents import hello_here
 from tests.support import PYTHON, is_one_line, jaxtop, run
 
 

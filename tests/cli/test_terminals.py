@@ -27,10 +27,10 @@ from jaxtop.tui.dialogs.picker import LiveRuns, Picker
 from jaxtop.tui.widgets.key_bar import KeyBar
 from tests import builders
 from tests import stage as staging
-from tests.made_agents import hello_here
+from tests.made.agents import hello_here
+from tests.real.terminals import in_a_terminal, read_until
 from tests.stage import Stage, play
 from tests.support import jaxtop
-from tests.terminals import in_a_terminal, read_until
 
 BLACK = TextualColor(0, 0, 0)
 

@@ -13,7 +13,7 @@ import pytest
 
 from jaxtop.cli import tty_driver
 from tests.cases import thorough
-from tests.hangups import RECORDING, WAYS, Hangup, stayed, two_runs_and_a_recording
+from tests.real.hangups import RECORDING, WAYS, Hangup, stayed, two_runs_and_a_recording
 from tests.support import SOAK, environment
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3600 if SOAK else 400)]

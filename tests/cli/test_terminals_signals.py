@@ -14,9 +14,9 @@ import psutil
 import pytest
 
 from tests.cases import thorough
-from tests.hangups import RECORDING, two_runs_and_a_recording
+from tests.real.hangups import RECORDING, two_runs_and_a_recording
+from tests.real.terminals import in_a_terminal, read_until
 from tests.support import SOAK
-from tests.terminals import in_a_terminal, read_until
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3600 if SOAK else 400)]
 

@@ -15,11 +15,12 @@ from jaxtop.export import to_csv, to_document, to_json, to_openmetrics
 from jaxtop.export.metrics import METRICS
 from jaxtop.model import DEVICE_FIGURES, HOST_FIGURES, Cluster, LoggedEvent
 from jaxtop.model.keyframe import PastEvents
-from tests import builders, staged_collectives
-from tests.made_clusters import HOSTILE, NOW, cluster, everything
-from tests.made_runs import run_of
-from tests.made_windows import Made
+from tests import builders
+from tests.made.clusters import HOSTILE, NOW, cluster, everything
+from tests.made.runs import run_of
+from tests.made.windows import Made
 from tests.pages import DOCS
+from tests.staged import collectives as staged_collectives
 from tests.stories import cluster_of, hello, link, pulse, running, tell
 
 # The contract, as docs/scripting.md prints it: names to the types that a known value has.

@@ -10,21 +10,20 @@ import pytest
 from jaxtop import wire
 from jaxtop.export import to_document
 from jaxtop.model import FIGURES
-from tests import (
-    builders,
-    made_ledgers,
-    memory_runs,
-    staged,
-    staged_collectives,
-    staged_hardware,
-    staged_stalls,
-)
+from jaxtop.wire import LinkState
+from tests import builders
 from tests.features.operations import staged_operations
-from tests.made_clusters import NOW, cluster, everything
-from tests.made_runs import run_of
-from tests.made_windows import Made
+from tests.made import ledgers as made_ledgers
+from tests.made.clusters import NOW, cluster, everything
+from tests.made.runs import run_of
+from tests.made.windows import Made
 from tests.pages import DOCS
-from tests.staged_findings import Staged
+from tests.staged import collectives as staged_collectives
+from tests.staged import devices as staged_devices
+from tests.staged import hardware as staged_hardware
+from tests.staged import memory as memory_runs
+from tests.staged import stalls as staged_stalls
+from tests.staged.findings import Staged
 from tests.stories import cluster_of, running
 
 # Objects whose fields are names that the run chooses, or kinds that other pages list.
@@ -52,9 +51,9 @@ def documents():
         builders.well(),
         builders.training(),
         [*builders.well(), builders.trouble(1, "closed")],
-        [builders.frame("", wire.Link("refused", "node01"))],
-        staged.held(),
-        staged.at_odds(),
+        [builders.frame("", wire.Link(LinkState.REFUSED, "node01"))],
+        staged_devices.held(),
+        staged_devices.at_odds(),
         staged_collectives.late(),
         staged_hardware.working(),
         made_ledgers.run(saves=(made_ledgers.SAVED,)),

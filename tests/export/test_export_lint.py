@@ -12,9 +12,9 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from jaxtop.export import to_openmetrics
 from jaxtop.export.series import SERIES
 from tests.export.test_export_series import moments
-from tests.made_clusters import NOW, cluster, everything
-from tests.made_runs import run_of
-from tests.made_windows import Made
+from tests.made.clusters import NOW, cluster, everything
+from tests.made.runs import run_of
+from tests.made.windows import Made
 
 PROMTOOL = shutil.which("promtool")
 UNITS = ("bytes", "seconds", "ratio", "watts", "joules", "celsius", "hertz", "per_second", "flops")

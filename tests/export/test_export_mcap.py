@@ -17,10 +17,10 @@ from jaxtop import wire
 from jaxtop.export import mcap_json
 from jaxtop.export.untyped import MessageKind
 from jaxtop.recording import Writer, container, schemas
-from tests import made_sessions
 from tests.builders import folded
-from tests.made_sessions import Made
-from tests.recorded import keyframe_of, record, session_of, written
+from tests.made import sessions as made_sessions
+from tests.made.sessions import Made
+from tests.played.recordings import keyframe_of, record, session_of, written
 from tests.support import is_one_line, jaxtop_here
 
 MADE = Made(hosts=2, devices=4, seconds=60)

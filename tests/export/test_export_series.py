@@ -13,9 +13,9 @@ from jaxtop import wire
 from jaxtop.base.names import legible
 from jaxtop.export.series import COLUMNS, METRICS, SERIES
 from jaxtop.model import Cluster
-from tests import made_sessions
-from tests.made_clusters import HOSTILE, cluster, everything
-from tests.made_sessions import Made
+from tests.made import sessions as made_sessions
+from tests.made.clusters import HOSTILE, cluster, everything
+from tests.made.sessions import Made
 from tests.stories import hello, link, pulse
 from tests.support import disk_with_room_for
 
@@ -82,7 +82,7 @@ def test_each_figure_of_the_machine_and_its_devices_has_rows():
 
 
 def test_a_host_that_is_not_live_has_no_figures():
-    """One is stopped for a while, another dies: nothing is told of them then but that they are not live."""
+    """One is stopped for a while, another dies: then only the fact that they are not live is reported."""
     rows = table("json")
     for process, away in ((1, (20, 26)), (2, (50, 59))):
         of_it = [row for row in rows if row["process"] == process]

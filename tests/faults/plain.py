@@ -84,7 +84,7 @@ def train(duration, steps, seed, turns=(), *, hidden=HIDDEN, compute=lambda x: x
         return state
 
     agreement = demo.Agreement(duration, turns)
-    report = demo.LossReport(silent=jax.process_index() != 0)
+    report = demo.LossReport(is_printed=jax.process_index() == 0)
     report.held_out = 0
     report.begin(params, mesh)
     planting = Planting((jax.process_index(), jax.process_count(), mesh), rebuild, report.show)

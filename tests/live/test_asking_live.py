@@ -74,7 +74,7 @@ def test_all_processes_answer_a_request_for_their_stacks(tmp_path, follow):
     with training(tmp_path) as run:
         followed = follow(run)
         asking = followed.ask("stacks")
-        assert (asking.asked, asking.answered, asking.silent) == (2, 2, 0)
+        assert (asking.asked, asking.answered, asking.unanswered) == (2, 2, 0)
         eventually(lambda: all(host.stacks.threads for host in followed.look().hosts.values()))
         nodes = stack_nodes(followed.cluster, {})
         assert sum(len(node.hosts) for node in nodes) == 2
@@ -88,7 +88,7 @@ def test_a_window_that_is_asked_for_comes_from_every_process(tmp_path, follow):
     with training(tmp_path) as run:
         followed = follow(run)
         asked_ms = time.time() * 1000
-        eventually(lambda: followed.ask("capture").answered == 2)  # at first their devices may not be known
+        eventually(lambda: followed.ask("window").answered == 2)  # at first their devices may not be known
 
         seen = set()  # later windows, which nobody asked for, take the place of these
 
@@ -123,7 +123,7 @@ def test_a_run_that_reports_once_a_minute_changes_to_a_shorter_interval_at_once(
 @pytest.mark.newest
 def test_a_run_that_is_read_only_says_so(tmp_path, follow):
     with training(tmp_path, JAXTOP_READONLY="1") as run:
-        asking = follow(run).ask("capture")
+        asking = follow(run).ask("window")
         assert dict(asking.refused) == {"this run is read-only (JAXTOP_READONLY=1)": 2}
 
 
@@ -145,4 +145,4 @@ def test_a_stopped_process_gives_no_answer_and_holds_up_nobody(tmp_path, follow)
         run.processes[1].send_signal(signal.SIGSTOP)
         eventually(lambda: psutil.Process(run.processes[1].pid).status() == psutil.STATUS_STOPPED)
         asking = followed.ask("stacks")
-        assert (asking.answered, asking.silent) == (1, 1)
+        assert (asking.answered, asking.unanswered) == (1, 1)

@@ -51,7 +51,7 @@ class Watched(Viewer):
         """Take one more window on all hosts at the same moment."""
         before = [self.host(i).window for i in range(self.count)]
         agents = [host.agent for host in newest_hosts(self.cluster)]
-        request = request_to("capture", agents, time.time())
+        request = request_to("window", agents, time.time())
         for agent in agents:
             self.source.request(agent, request, lambda _: None)
         self.until(lambda: all(self.host(i).window is not w for i, w in enumerate(before)))

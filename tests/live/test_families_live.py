@@ -9,8 +9,8 @@ import pytest
 
 from jaxtop.store import runfiles
 from tests.cases import thorough
+from tests.real.unharmed import PLAIN, outcome
 from tests.support import PYTHON, eventually, processes, script, snapshot
-from tests.unharmed import PLAIN, outcome
 
 pytestmark = [pytest.mark.jax, pytest.mark.newest]
 

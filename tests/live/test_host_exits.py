@@ -11,8 +11,8 @@ import pytest
 
 from jaxtop.store import runfiles
 from tests.cases import thorough
+from tests.real.unharmed import START_HOT, Watch
 from tests.support import JAXTOP, PYTHON, ROOT, SOAK, environment, eventually, free_port, processes, script
-from tests.unharmed import START_HOT, Watch
 
 pytestmark = pytest.mark.jax
 

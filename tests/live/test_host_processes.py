@@ -8,8 +8,8 @@ import pytest
 
 from jaxtop.store import runfiles
 from tests.cases import thorough
+from tests.real.unharmed import PLAIN, START_HOT, WAYS, Watch, outcome, some
 from tests.support import PYTHON, SOAK, environment, eventually, processes, run, script, snapshot
-from tests.unharmed import PLAIN, START_HOT, WAYS, Watch, outcome, some
 
 pytestmark = pytest.mark.jax
 

@@ -7,8 +7,8 @@ import textwrap
 import pytest
 
 from tests.cases import thorough
+from tests.real.unharmed import PLAIN, WAYS, Watch, outcome
 from tests.support import JAXTOP, PYTHON, SOAK, environment, run, script
-from tests.unharmed import PLAIN, WAYS, Watch, outcome
 
 pytestmark = pytest.mark.jax
 

@@ -43,7 +43,7 @@ def times(attached):
     """Where the time of each program goes, after one more window."""
     (agent,) = (host.agent for host in attached.cluster.hosts.values())
     before = attached.host(0).window
-    attached.source.request(agent, request_to("capture", [agent], time.time()), lambda _: None)
+    attached.source.request(agent, request_to("window", [agent], time.time()), lambda _: None)
     attached.until(lambda: attached.host(0).window is not before)
     attached.until(lambda: attached.host(0).operations or attached.host(0).window.note)
     views = {each.function: each for each in program_views(attached.cluster, 0)}

@@ -21,8 +21,8 @@ from jaxtop.model import Cluster
 from jaxtop.model.hosts import newest_hosts
 from jaxtop.wire import Request
 from tests import patience
+from tests.real.terminals import in_a_terminal, read_until
 from tests.support import JAXTOP, PYTHON, SOAK, environment, eventually, free_port, run
-from tests.terminals import in_a_terminal, read_until
 
 NEEDED = ("munged", "slurmctld", "slurmd", "srun", "squeue")
 SBIN = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"

@@ -12,8 +12,8 @@ import pytest
 from jaxtop import wire
 from tests import patience
 from tests.cases import thorough
+from tests.real.unharmed import Watch
 from tests.support import PYTHON, SOAK, Viewer, environment, eventually, free_port, jax_run, processes, script
-from tests.unharmed import Watch
 
 pytestmark = pytest.mark.jax
 

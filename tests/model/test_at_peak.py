@@ -9,9 +9,10 @@ from jaxtop import wire
 from jaxtop.export import to_document
 from jaxtop.model import Cluster, at_peaks, keyframe
 from jaxtop.model.arrays.at_peak import MOST_LISTED, UNCOUNTED, UNSEEN
-from tests import builders, staged
+from tests import builders
 from tests.builders import agent_id, folded, frame
 from tests.model.test_memory import census, group
+from tests.staged import devices as staged_devices
 from tests.stories import cluster_of, hello, link, tell
 from tests.tui.test_tui_programs import seen
 
@@ -170,9 +171,9 @@ def test_a_jump_in_time_keeps_all_of_it():
 
 def risen() -> list[wire.Frame]:
     """A staged run whose peaks rise while it is watched, beside those of a process where nothing rises."""
-    frames = staged.held()
-    for index, more in ((0, staged.GIB), (1, 0)):
-        last = staged.allocated(index)
+    frames = staged_devices.held()
+    for index, more in ((0, staged_devices.GIB), (1, 0)):
+        last = staged_devices.allocated(index)
         sample = replace(last.devices, peak_bytes=tuple(each + more for each in last.devices.peak_bytes))
         frames.append(frame(agent_id(index), replace(last, devices=sample), sequence=9))
     return frames
@@ -199,4 +200,4 @@ def test_the_memory_screen_shows_it_for_the_device_under_the_cursor():
     assert "GROWING" in seen(*risen(), keys=("5", "B", "B"))
     shown = seen(*risen(), keys=("5", "B", "G"))
     assert UNSEEN in shown
-    assert "no allocator counts its memory" in seen(*staged.counted(), keys=("5", "B"))
+    assert "no allocator counts its memory" in seen(*staged_devices.counted(), keys=("5", "B"))

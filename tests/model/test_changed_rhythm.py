@@ -15,10 +15,12 @@ from jaxtop.model.liveness import WINDOW
 from jaxtop.model.wall_time.lateness import lateness_by_run
 from jaxtop.model.wall_time.step_parts import run_parts
 from jaxtop.recording import Recording
-from tests import builders, made_windows
+from jaxtop.wire import LinkState
+from tests import builders
 from tests.builders import NOW, agent_id, folded, frame
-from tests.made_windows import Made
-from tests.recorded import by_time, record_batches, session_of
+from tests.made import windows as made_windows
+from tests.made.windows import Made
+from tests.played.recordings import by_time, record_batches, session_of
 from tests.stage import line, shown_after
 from tests.support import SOAK
 
@@ -44,7 +46,7 @@ def run(*phases):
     for index in range(QUIET.hosts):
         agent = agent_id(index)
         frames += [
-            frame(agent, wire.Link("up", f"10.0.0.{index}:7411"), at),
+            frame(agent, wire.Link(LinkState.UP, f"10.0.0.{index}:7411"), at),
             frame(agent, builders.hello(index, QUIET.hosts, QUIET.devices), at),
             frame(agent, wire.Programs(1, (made_windows.program(QUIET),)), at),
             frame(agent, made_windows.inventory(QUIET, index), at),

@@ -11,7 +11,7 @@ from jaxtop import wire
 from jaxtop.export import FORMATS
 from jaxtop.model import EMPTY_HOST, Cluster, State, array_views, launch_rate, mesh_views, newest_hosts, runs
 from jaxtop.model import state_of as state
-from tests.every_message import ARRAYS, MESSAGES, mutated, parts
+from tests.made.every_message import ARRAYS, MESSAGES, mutated, parts
 from tests.stories import MESH, ROSTER, census, cluster_of, hello, link, peer, pulse, running, tell
 
 MUTATIONS = 3000

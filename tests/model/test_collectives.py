@@ -23,8 +23,8 @@ from jaxtop.model.derived import Derived
 from jaxtop.recording.writer import KEYFRAME_WINDOWS
 from jaxtop.store.last_frames import WINDOWS
 from jaxtop.traces.parts import ONE_WAY
-from tests.made_runs import beginning, run_of, windows_of
-from tests.made_windows import OPS, Made
+from tests.made.runs import beginning, run_of, windows_of
+from tests.made.windows import OPS, Made
 from tests.stories import census, cluster_of, hello, pulse, tell
 
 if TYPE_CHECKING:

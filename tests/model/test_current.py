@@ -430,6 +430,6 @@ def test_one_place_decides_what_has_outlasted_the_rhythm_of_the_steps():
         "model/host.py",  # has it
         "model/liveness.py",  # decides
         "model/fold.py",  # measures rates anew
-        "model/collectives/present.py",  # looks again at windows when it changes
-        "model/wall_time/gaps.py",  # compares processes only when all have noticed it
+        "model/collectives/present.py",  # reads windows again when it changes
+        "model/wall_time/late_scripts.py",  # compares processes only when all have noticed it
     }

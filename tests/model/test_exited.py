@@ -10,6 +10,7 @@ from jaxtop import wire
 from jaxtop.export import to_json
 from jaxtop.model import Cluster, device_views, exited, keyframe, newest_hosts, runs, state_of
 from jaxtop.model.state import Dropped
+from jaxtop.wire import LinkState
 from tests.builders import folded, frame, well
 from tests.cases import thorough
 from tests.stage import shown_after
@@ -70,7 +71,7 @@ def test_the_last_run_stays_however_long_ago_it_ended():
     cluster = Cluster()
     for run, at in (("first", 0.0), ("last", 300.0)):
         tell(cluster, *life(f"{run}-0", run, 0, at, count=1))
-    tell(cluster, (3 * exited.RUN_KEPT, "", wire.Link("closed", "10.0.0.9:7411")))
+    tell(cluster, (3 * exited.RUN_KEPT, "", wire.Link(LinkState.CLOSED, "10.0.0.9:7411")))
     assert [host.run for host in newest_hosts(cluster)] == ["last"]
     tell(cluster, *life("new-0", "new", 0, 4 * exited.RUN_KEPT, None, count=1))
     tell(cluster, (4 * exited.RUN_KEPT + 60, "new-0", pulse()))

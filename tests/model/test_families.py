@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from jaxtop import wire
 from jaxtop.model import Cluster, Severity, family_groups, main_run, names_of_runs, reported_findings, runs
 from jaxtop.tui.core.moment import Moment
+from jaxtop.wire import LinkState
 from tests import builders
 from tests.builders import NOW, frame
 
@@ -27,7 +28,7 @@ LEARNER = process("a0", "r0")
 def cluster_of(*hellos, step_ms=None):
     cluster = Cluster()
     for hello in hellos:
-        cluster.feed(frame(hello.agent, wire.Link("up", hello.telemetry)))
+        cluster.feed(frame(hello.agent, wire.Link(LinkState.UP, hello.telemetry)))
         cluster.feed(frame(hello.agent, hello))
         pulse = builders.pulse(0)
         if step_ms is not None:
@@ -101,7 +102,7 @@ def test_the_steps_of_the_largest_run_stand_for_all_else_those_of_the_first_proc
 def test_a_worker_that_ends_without_notice_is_a_note_and_the_first_process_is_not():
     def found(of):
         cluster = cluster_of(LEARNER, worker("a1", "r1"))
-        cluster.feed(frame(of, wire.Link("dead", "10.0.0.0:7411"), NOW + 1))
+        cluster.feed(frame(of, wire.Link(LinkState.DEAD, "10.0.0.0:7411"), NOW + 1))
         for second in range(2, 20):
             for agent in {"a0", "a1"} - {of}:
                 cluster.feed(frame(agent, builders.pulse(0, NOW + second), NOW + second, second))

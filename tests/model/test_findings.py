@@ -12,9 +12,13 @@ from jaxtop.model.finding import Finding, FindingCost, Findings, Proof, Severity
 from jaxtop.model.findings import reducer
 from jaxtop.model.findings.reducer import CHECK_EVERY
 from jaxtop.model.findings.rule import Rule, Unmeasured
-from tests import builders, staged, staged_collectives, staged_hardware
+from jaxtop.wire import LinkState
+from tests import builders
 from tests.builders import NOW, agent_id, folded, frame, pulse, well
-from tests.staged_parts import rhythm
+from tests.staged import collectives as staged_collectives
+from tests.staged import devices as staged_devices
+from tests.staged import hardware as staged_hardware
+from tests.staged.parts import rhythm
 
 
 def rule(check, name: str = "test", **more) -> Rule:
@@ -205,7 +209,7 @@ def test_a_rule_whose_inputs_are_the_same_is_not_checked_again(only):
 
 def test_a_keyframe_holds_the_findings_and_goes_on_from_there():
     cluster = run()
-    cluster.feed(frame(agent_id(1), wire.Link("closed", "x"), NOW + 1, 0))
+    cluster.feed(frame(agent_id(1), wire.Link(LinkState.CLOSED, "x"), NOW + 1, 0))
     live(cluster, 5, NOW + 1)
     assert [each.rule for each in reported_findings(cluster)] == ["host_lost"]
     again = folded(keyframe.frames(cluster, NOW + 6))
@@ -218,7 +222,7 @@ def test_a_keyframe_holds_the_findings_and_goes_on_from_there():
 
 def test_a_finding_in_json_has_what_a_script_needs():
     cluster = run()
-    cluster.feed(frame(agent_id(1), wire.Link("closed", "x"), NOW + 1, 0))
+    cluster.feed(frame(agent_id(1), wire.Link(LinkState.CLOSED, "x"), NOW + 1, 0))
     live(cluster, 5, NOW + 1)
     (shown,) = to_document(cluster, NOW + 6)["findings"]
     assert (shown["rule"], shown["severity"], shown["subject"]["process_index"]) == (
@@ -268,9 +272,9 @@ STAGED = {
     "few": staged_collectives.few(),
     "unread": staged_collectives.unread(),
     "standing": staged_collectives.standing(),
-    "held": staged.held(),
-    "counted": staged.counted(),
-    "at odds": staged.at_odds(),
+    "held": staged_devices.held(),
+    "counted": staged_devices.counted(),
+    "at odds": staged_devices.at_odds(),
     "gpus": staged_hardware.working(30),
 }
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from jaxtop import wire
 from jaxtop.model.finding import Severity
 from tests.builders import NOW, pulse
-from tests.memory_runs import RHYTHM
-from tests.staged_findings import Staged
+from tests.staged.findings import Staged
+from tests.staged.memory import RHYTHM
 
 
 def steps(index, at, step):

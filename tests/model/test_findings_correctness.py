@@ -9,14 +9,17 @@ from jaxtop import wire
 from jaxtop.model import reported_findings
 from jaxtop.model.finding import Severity
 from jaxtop_agent.service import flags
-from tests import builders, staged
+from tests import builders
 from tests.stage import Stage, play
-from tests.staged_findings import Staged
+from tests.staged import devices as staged_devices
+from tests.staged.findings import Staged
 from tests.support import environment, jax_run, script, until_a_run_is_found, viewer
 
 
 def programs(run, index, *listed, **more):
-    run.tell(index, wire.decode("programs", staged.programs(index, *listed, at=run.at - 60, **more).raw))
+    run.tell(
+        index, wire.decode("programs", staged_devices.programs(index, *listed, at=run.at - 60, **more).raw)
+    )
 
 
 # Programs
@@ -24,8 +27,8 @@ def programs(run, index, *listed, **more):
 
 def test_a_program_that_is_not_the_same_on_all_hosts_is_critical():
     run = Staged()
-    programs(run, 0, *staged.PROGRAMS)
-    programs(run, 1, staged.SAMPLE, staged.EVALUATE, staged.OTHER_STEP)
+    programs(run, 0, *staged_devices.PROGRAMS)
+    programs(run, 1, staged_devices.SAMPLE, staged_devices.EVALUATE, staged_devices.OTHER_STEP)
     run.train(4)
     found = run.the("program_mismatch")
     assert found.severity is Severity.CRITICAL and found.subject.program == "jit_train_step"
@@ -38,8 +41,8 @@ def test_a_program_that_is_not_the_same_on_all_hosts_is_critical():
 
 def test_what_differs_between_the_programs_is_named():
     run = Staged()
-    programs(run, 0, staged.STEP)
-    larger = replace(staged.OTHER_STEP, argument_bytes=7 << 30, flops=43_000_000_000_000)
+    programs(run, 0, staged_devices.STEP)
+    larger = replace(staged_devices.OTHER_STEP, argument_bytes=7 << 30, flops=43_000_000_000_000)
     programs(run, 1, larger)
     run.train(14)
     assert "differs between hosts in its arguments and operations: host 0" in run.the("program_mismatch").text
@@ -60,14 +63,19 @@ def test_what_differs_between_the_programs_is_named():
 @pytest.mark.parametrize(
     "others",
     [
-        (staged.SAMPLE, staged.EVALUATE, staged.STEP),
-        (staged.EVALUATE, staged.STEP, staged.INIT, wire.Program("jit_sample", "ff", 1, 1)),  # of one process
+        (staged_devices.SAMPLE, staged_devices.EVALUATE, staged_devices.STEP),
+        (
+            staged_devices.EVALUATE,
+            staged_devices.STEP,
+            staged_devices.INIT,
+            wire.Program("jit_sample", "ff", 1, 1),
+        ),  # of one process
         (),  # not read yet
     ],
 )
 def test_programs_of_single_processes_and_unread_ones_may_differ(others):
     run = Staged()
-    programs(run, 0, *staged.PROGRAMS)
+    programs(run, 0, *staged_devices.PROGRAMS)
     if others:
         programs(run, 1, *others)
     run.train(20)
@@ -76,8 +84,8 @@ def test_programs_of_single_processes_and_unread_ones_may_differ(others):
 
 def test_a_program_that_was_compiled_moments_ago_is_not_compared_yet():
     run = Staged()
-    programs(run, 0, staged.STEP)
-    programs(run, 1, staged.OTHER_STEP, seen_ms=(int(run.at * 1000),))
+    programs(run, 0, staged_devices.STEP)
+    programs(run, 1, staged_devices.OTHER_STEP, seen_ms=(int(run.at * 1000),))
     run.train(6)
     assert run.found("program_mismatch") == []
     run.train(8)
@@ -95,13 +103,13 @@ def uses(run, index, program, slot=1, launches=5):
 def test_variants_that_all_hosts_loaded_differ_where_hosts_use_different_ones():
     """Both have the step for 32 rows and for 64; from some moment on, host 1 launches that for 64."""
     run = Staged()
-    wide = replace(staged.OTHER_STEP, argument_bytes=7 << 30)
+    wide = replace(staged_devices.OTHER_STEP, argument_bytes=7 << 30)
     for index in (0, 1):
-        programs(run, index, staged.STEP, wide)
-        uses(run, index, staged.STEP)
+        programs(run, index, staged_devices.STEP, wide)
+        uses(run, index, staged_devices.STEP)
     run.train(12)
     assert run.found("program_mismatch") == []
-    uses(run, 0, staged.STEP, slot=2)
+    uses(run, 0, staged_devices.STEP, slot=2)
     run.train(4)
     assert run.found("program_mismatch") == [], "the window of host 1 is older"
     uses(run, 1, wide, slot=2)
@@ -117,14 +125,14 @@ def test_variants_that_all_hosts_loaded_differ_where_hosts_use_different_ones():
 
 def test_a_variant_that_only_one_host_loaded_differs_where_it_uses_it():
     run = Staged()
-    wide = replace(staged.OTHER_STEP, argument_bytes=7 << 30)
-    programs(run, 0, staged.STEP)
-    programs(run, 1, staged.STEP, wide)
+    wide = replace(staged_devices.OTHER_STEP, argument_bytes=7 << 30)
+    programs(run, 0, staged_devices.STEP)
+    programs(run, 1, staged_devices.STEP, wide)
     for index in (0, 1):
-        uses(run, index, staged.STEP)
+        uses(run, index, staged_devices.STEP)
     run.train(14)
     assert run.found("program_mismatch") == [], "it may have been compiled to look at its cost"
-    for index, each in enumerate((staged.STEP, wide)):
+    for index, each in enumerate((staged_devices.STEP, wide)):
         uses(run, index, each, slot=2)
     run.train(4)
     assert run.found("program_mismatch")
@@ -133,9 +141,9 @@ def test_a_variant_that_only_one_host_loaded_differs_where_it_uses_it():
 def test_a_variant_of_long_steps_needs_one_launch_where_the_others_have_not_loaded_it():
     """A window contains one launch of the step, and later ones none."""
     run = Staged()
-    programs(run, 0, staged.STEP)
-    programs(run, 1, staged.STEP, staged.OTHER_STEP)
-    for index, each in enumerate((staged.STEP, staged.OTHER_STEP)):
+    programs(run, 0, staged_devices.STEP)
+    programs(run, 1, staged_devices.STEP, staged_devices.OTHER_STEP)
+    for index, each in enumerate((staged_devices.STEP, staged_devices.OTHER_STEP)):
         uses(run, index, each, slot=2 + index, launches=1)
         run.tell(index, wire.Window(int(run.at * 1000), 900_000, 4, note="no complete launch"))
     run.train(4)
@@ -144,8 +152,8 @@ def test_a_variant_of_long_steps_needs_one_launch_where_the_others_have_not_load
 
 def test_hosts_that_change_between_variants_use_the_same_ones():
     run = Staged()
-    for index, shown in enumerate((staged.STEP, staged.OTHER_STEP)):
-        programs(run, index, staged.STEP, staged.OTHER_STEP)
+    for index, shown in enumerate((staged_devices.STEP, staged_devices.OTHER_STEP)):
+        programs(run, index, staged_devices.STEP, staged_devices.OTHER_STEP)
         uses(run, index, shown, launches=1)
     run.train(14)
     assert run.found("program_mismatch") == [], (
@@ -171,8 +179,8 @@ def test_hosts_with_other_libraries_are_named_in_one_finding():
 def test_libraries_explain_programs_that_differ():
     run = Staged(2, jaxlib="0.10.2")
     run.tell(1, builders.hello(1, 2, jaxlib="0.9.0"))
-    programs(run, 0, staged.STEP)
-    programs(run, 1, staged.OTHER_STEP)
+    programs(run, 0, staged_devices.STEP)
+    programs(run, 1, staged_devices.OTHER_STEP)
     run.train(4)
     found = run.the("versions_differ")
     assert found.severity is Severity.CRITICAL and found.text.endswith("; their programs differ")
@@ -216,7 +224,11 @@ def test_flags_that_differ_are_a_warning_and_explain_programs_that_differ():
     assert found.text == (
         "--xla_x is not the same on all hosts (1 more flag too): hosts 0–1 have true, host 2 has unset"
     )
-    for index, program in ((0, staged.STEP), (1, staged.STEP), (2, staged.OTHER_STEP)):
+    for index, program in (
+        (0, staged_devices.STEP),
+        (1, staged_devices.STEP),
+        (2, staged_devices.OTHER_STEP),
+    ):
         programs(run, index, replace(program, devices=12))
     run.train(8)
     assert run.the("flags_differ").severity is Severity.CRITICAL

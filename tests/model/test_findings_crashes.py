@@ -12,8 +12,9 @@ from jaxtop import wire
 from jaxtop.model import reported_findings
 from jaxtop.model.finding import Severity
 from jaxtop.model.stalls.crashes import NOTICED_WITHIN, WAITS_FOR
+from jaxtop.wire import LinkState
 from tests.model.test_findings_liveness import TRAINS, link, only, stalls
-from tests.staged_findings import Staged, trains
+from tests.staged.findings import Staged, trains
 from tests.support import environment, eventually, jax_run, jaxtop_here, script, until_a_run_is_found, viewer
 
 PLACE = wire.Place("train.py", 51, "main")
@@ -62,7 +63,7 @@ def test_where_all_processes_end_with_an_exception_one_finding_names_them():
     ends(staged, 0, BAD)
     ends(staged, 2, BAD)
     staged.at += 3600
-    staged.tell(None, wire.Link("connecting", "elsewhere:1"))
+    staged.tell(None, wire.Link(LinkState.CONNECTING, "elsewhere:1"))
     (found,) = reported_findings(staged.cluster)
     assert found.text == "hosts 0–2 ended with ValueError at train.py:51 main: batch 7 is empty"
     assert found.subject.process_index == 1

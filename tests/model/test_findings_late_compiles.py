@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from jaxtop import wire
 from jaxtop.model import Severity
 from tests import builders
-from tests.staged_findings import Staged
+from tests.staged.findings import Staged
 
 
 def staged(*compilations, launches=500, steps=False, role=None, **more):

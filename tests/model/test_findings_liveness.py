@@ -11,9 +11,10 @@ from jaxtop import wire
 from jaxtop.model import reported_findings
 from jaxtop.model.finding import Severity
 from jaxtop.model.findings.rules import liveness, starts
+from jaxtop.wire import LinkState
 from tests import builders
 from tests.builders import NOW, agent_id
-from tests.staged_findings import Staged, trains
+from tests.staged.findings import Staged, trains
 from tests.support import environment, jax_run, script, until_a_run_is_found, viewer
 
 
@@ -23,7 +24,7 @@ def only(*indices):
 
 
 def link(run, index, state):
-    run.tell(index, wire.Link(state, f"10.0.0.{index}:7411"))
+    run.tell(index, wire.Link(LinkState(state), f"10.0.0.{index}:7411"))
 
 
 # Lost
@@ -170,12 +171,12 @@ def test_a_process_that_was_never_reached_is_a_note():
     run = Staged(2)
     peer = wire.Peer(agent_id(2), 2, "far", 1, 1, "c", "pid:[2]", "10.9.9.9:7411", "10.9.9.9:7410")
     run.tell(0, wire.Roster(agent_id(0), (peer,), "r1", "train", 3))
-    run.tell(2, wire.Link("unreachable", "10.9.9.9:7411"))
+    run.tell(2, wire.Link(LinkState.UNREACHABLE, "10.9.9.9:7411"))
     run.train(5)
     assert run.found("host_lost") == []
     found = run.the("never_started")
     assert found.severity is Severity.INFO and found.text.startswith("host 2 was never reached from here")
-    run.tell(2, wire.Link("closed", "10.9.9.9:7411"))  # it is gone, so it was not just out of reach
+    run.tell(2, wire.Link(LinkState.CLOSED, "10.9.9.9:7411"))  # it is gone, so it was not just out of reach
     assert run.found("never_started") == [] and run.the("host_lost").text == "host 2 is gone"
 
 
@@ -205,7 +206,7 @@ def test_a_run_that_ends_and_an_agent_that_is_stopped_are_no_finding():
     for index in (0, 2):
         run.tell(index, wire.Bye(int(run.at * 1000), "ended"))
     run.at += 60
-    run.tell(None, wire.Link("connecting", "elsewhere:1"))
+    run.tell(None, wire.Link(LinkState.CONNECTING, "elsewhere:1"))
     assert reported_findings(run.cluster) == []
 
 
@@ -219,7 +220,7 @@ def test_a_run_that_launches_nothing_before_its_end_is_stalled_no_more_once_it_h
         for index in range(2):
             run.tell(index, wire.Bye(int(run.at * 1000), "ended", status=status))
         run.at += 5
-        run.tell(None, wire.Link("connecting", "elsewhere:1"))
+        run.tell(None, wire.Link(LinkState.CONNECTING, "elsewhere:1"))
         assert len(run.found("stalled")) == (status is not None)
 
 
@@ -306,7 +307,7 @@ def again(run, start):
     run.at += 5
     agent = f"{start:016d}"
     hello = builders.hello(1, run.processes, agent=agent, started_ms=int(run.at * 1000))
-    for message in (wire.Link("up", "10.0.0.1:7411"), hello, builders.pulse(1, run.at)):
+    for message in (wire.Link(LinkState.UP, "10.0.0.1:7411"), hello, builders.pulse(1, run.at)):
         run.cluster.feed(builders.frame(agent, message, run.at))
 
 
@@ -319,7 +320,9 @@ def test_a_process_that_was_started_again_is_a_note_for_an_hour_and_a_loop_is_a_
     assert (found.severity, found.text) == (Severity.INFO, "host 1 was started again")
     for start in (78, 79):
         run.cluster.feed(
-            builders.frame(f"{start - 1:016d}", wire.Link("closed", "10.0.0.1:7411"), run.at, sequence=0)
+            builders.frame(
+                f"{start - 1:016d}", wire.Link(LinkState.CLOSED, "10.0.0.1:7411"), run.at, sequence=0
+            )
         )
         again(run, start)
     run.train(4, only(0))

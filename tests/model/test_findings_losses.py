@@ -14,9 +14,9 @@ from jaxtop.export.json import to_json
 from jaxtop.model import keyframe, reported_findings
 from jaxtop.model.finding import Severity
 from jaxtop.model.steps.losses import MOST_VALUES
-from jaxtop.wire import is_loss
+from jaxtop.wire import LinkState, is_loss
 from tests.builders import NOW, agent_id, folded
-from tests.staged_findings import Staged, reports
+from tests.staged.findings import Staged, reports
 from tests.support import PYTHON, environment, processes, script, until_a_run_is_found, viewer
 
 NOISE = random.Random(3)
@@ -65,7 +65,7 @@ def test_it_is_shown_after_the_run_has_ended():
     for index in range(2):
         run.tell(index, wire.Bye(int(run.at * 1000), "ended"))
     run.at += 30
-    run.tell(None, wire.Link("connecting", "elsewhere:1"))
+    run.tell(None, wire.Link(LinkState.CONNECTING, "elsewhere:1"))
     assert run.the("bad_loss").severity is Severity.CRITICAL
 
 

@@ -10,7 +10,7 @@ from jaxtop.model import RULES_BY_NAME, Severity, array_views, reported_findings
 from jaxtop.model.findings.trends import trend
 from jaxtop.tui.filters.arrays import understand
 from tests.builders import NOW
-from tests.memory_runs import (
+from tests.staged.memory import (
     ALONE,
     DATA,
     GIB,

@@ -13,11 +13,13 @@ from jaxtop import wire
 from jaxtop.model import Cluster, reported_findings
 from jaxtop.model.finding import FindingCost
 from jaxtop.recording import Recording
-from tests import builders, made_sessions
+from jaxtop.wire import LinkState
+from tests import builders
 from tests.builders import NOW
-from tests.made_sessions import Made
-from tests.recorded import by_time, record_batches, session_of
-from tests.staged_findings import Staged
+from tests.made import sessions as made_sessions
+from tests.made.sessions import Made
+from tests.played.recordings import by_time, record_batches, session_of
+from tests.staged.findings import Staged
 
 
 def troubled():
@@ -45,9 +47,9 @@ def troubled():
     run.train(40, pulse)
     run.tell(1, builders.hello(1, 3, jaxlib="0.10.2", clock_offset_ms=-4000))
     run.train(70, pulse)
-    run.tell(2, wire.Link("silent", "10.0.0.2:7411"))
+    run.tell(2, wire.Link(LinkState.STOPPED, "10.0.0.2:7411"))
     run.train(40, pulse)
-    run.tell(2, wire.Link("closed", "10.0.0.2:7411"))
+    run.tell(2, wire.Link(LinkState.CLOSED, "10.0.0.2:7411"))
     run.train(30, pulse)
     return run.frames
 

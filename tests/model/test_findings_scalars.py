@@ -10,7 +10,7 @@ from jaxtop.export.json import to_json
 from jaxtop.model import keyframe
 from jaxtop.model.finding import Severity
 from tests.builders import agent_id, folded
-from tests.staged_findings import Staged, reports
+from tests.staged.findings import Staged, reports
 
 RISE = wire.Rise(838, 7.25, 845, 2.31, 2.62, 2.45, "grad_norm", 12)
 

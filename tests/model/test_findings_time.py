@@ -11,13 +11,17 @@ import pytest
 from jaxtop import wire
 from jaxtop.model import EMPTY_HOST, RULES_BY_NAME, Cluster, Severity, Tuning, keyframe, runs
 from jaxtop.model.findings.rule import RunFacts, Unmeasured
+from jaxtop.model.shares import Parts
 from jaxtop.model.wall_time import step_parts
-from jaxtop.model.wall_time.gaps import Gap, late_of
-from jaxtop.model.wall_time.parts import Parts
-from tests import builders, made_windows, staged_collectives
+from jaxtop.model.wall_time.gaps import Gap
+from jaxtop.model.wall_time.late_scripts import late_of
+from jaxtop.wire import LinkState
+from tests import builders
 from tests.builders import NOW, agent_id, folded, frame, hello
-from tests.made_windows import Made
-from tests.staged_parts import EVEN, LINE, activity, rhythm, run, two_hosts, window
+from tests.made import windows as made_windows
+from tests.made.windows import Made
+from tests.staged import collectives as staged_collectives
+from tests.staged.parts import EVEN, LINE, activity, rhythm, run, two_hosts, window
 
 SAVES = wire.ActiveLine(wire.Place("train.py", 90, "save_checkpoint"), wire.SCRIPT, 50)
 READS = wire.ActiveLine(wire.Place("train.py", 61, "train"), wire.WAIT, 70)
@@ -130,7 +134,12 @@ class TestGapsOfTheHost:
             ledger = wire.Ledger(
                 at_ms, at_ms - 120_000, spent[1], past=(wire.LedgerPoint(at_ms - 60_000, spent[0]),)
             )
-            for each in (wire.Link("up", f"10.0.0.{index}:7411"), actor, wire.Pulse(at_ms), ledger):
+            for each in (
+                wire.Link(LinkState.UP, f"10.0.0.{index}:7411"),
+                actor,
+                wire.Pulse(at_ms),
+                ledger,
+            ):
                 cluster.feed(frame(agent, each, NOW))
         (one,) = found("input_bound", cluster)
         assert (
@@ -272,7 +281,11 @@ class TestGapsOfTheHost:
         cluster = run(window(*EVEN), seen, hello(0, 1, family="f", role="actor", parent_pid=7))
         assert only("input_bound", cluster).severity is Severity.CRITICAL, "it is alone"
         learner = hello(1, 1, agent="b0", run="r0", family="f")
-        for each in (wire.Link("up", "10.0.0.9:7411"), learner, wire.Pulse(int(NOW * 1000), rhythm=rhythm())):
+        for each in (
+            wire.Link(LinkState.UP, "10.0.0.9:7411"),
+            learner,
+            wire.Pulse(int(NOW * 1000), rhythm=rhythm()),
+        ):
             cluster.feed(frame("b0", each, NOW))
         cluster.check(NOW)
         (one,) = [
@@ -663,7 +676,7 @@ class TestCommunication:
 class TestSteps:
     def times(self, *means, platform="gpu"):
         cluster, agent = Cluster(), agent_id(0)
-        cluster.feed(frame(agent, wire.Link("up", "10.0.0.1:7411"), NOW - 5, 0))
+        cluster.feed(frame(agent, wire.Link(LinkState.UP, "10.0.0.1:7411"), NOW - 5, 0))
         devices = (wire.Device(0, "H100", platform, 0),)
         cluster.feed(frame(agent, hello(0, 1, devices, platform=platform), NOW - 5))
         for i, mean in enumerate(means):
@@ -690,7 +703,7 @@ class TestMachines:
     def cluster(self, devices=None, platform="gpu", **figures):
         cluster = Cluster()
         own = tuple(wire.Device(i, "H100", platform, i) for i in range(4))
-        cluster.feed(frame(agent_id(0), wire.Link("up", "10.0.0.1:7411"), NOW - 5, 0))
+        cluster.feed(frame(agent_id(0), wire.Link(LinkState.UP, "10.0.0.1:7411"), NOW - 5, 0))
         cluster.feed(frame(agent_id(0), hello(0, 1, own, platform=platform), NOW - 5))
         seen = wire.Pulse(
             int(NOW * 1000), host=wire.HostSample(**figures), devices=devices or wire.DeviceSample()
@@ -716,7 +729,7 @@ class TestMachines:
     def test_processes_of_one_machine_are_one_finding_with_one_subject(self):
         cluster = Cluster()
         for index in range(2):
-            cluster.feed(frame(agent_id(index), wire.Link("up", f"10.0.0.1:741{index}"), NOW - 5, 0))
+            cluster.feed(frame(agent_id(index), wire.Link(LinkState.UP, f"10.0.0.1:741{index}"), NOW - 5, 0))
             own = (wire.Device(index, "cpu", "cpu", 0),)
             cluster.feed(frame(agent_id(index), hello(index, 2, own, platform="cpu", boot="b"), NOW - 5))
 
@@ -837,7 +850,7 @@ def of_collectives(
             tuple(listed),
         )  # fmt: skip
         for each in (
-            wire.Link("up", f"10.0.0.{index}:7411"),
+            wire.Link(LinkState.UP, f"10.0.0.{index}:7411"),
             hello(index, 2, own, platform=platform),
             census,
             wire.Programs(1, (wire.Program("jit_train_step", "f", total, devices),)),

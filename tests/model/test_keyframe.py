@@ -18,8 +18,8 @@ from jaxtop.model.keyframe import Past, PastArrays, PastEvents, PastSamples, fra
 from jaxtop.model.state import Diagnosis, LoggedEvent, RunStall
 from tests import builders
 from tests.builders import NOW, agent_id, folded
-from tests.made_sessions import Made, frames
-from tests.mutants import mutant, show
+from tests.made.mutants import mutant, show
+from tests.made.sessions import Made, frames
 from tests.support import SOAK
 
 BEYOND = 1 << 62

@@ -14,11 +14,11 @@ from jaxtop.model.stalls.native import native_text, waits_in
 from jaxtop.model.stalls.stack_tree import search_text, stack_nodes
 from jaxtop.wire.bounds import MAX_NATIVE_FRAMES
 from tests import builders
-from tests import staged_collectives as staged
 from tests.builders import agent_id
-from tests.staged_collectives import GLOO
-from tests.staged_hangs import finding
-from tests.staged_stalls import BEGAN, VALUE, Run
+from tests.staged import collectives as staged
+from tests.staged.collectives import GLOO
+from tests.staged.hangs import finding
+from tests.staged.stalls import BEGAN, VALUE, Run
 from tests.stories import pulse
 
 READS = wire.NativeStack((wire.NativeFrame("recv", "libc.so.6"),), "", "its time is over")

@@ -14,11 +14,15 @@ from jaxtop import wire
 from jaxtop.export import FORMATS
 from jaxtop.model import Cluster, keyframe
 from jaxtop.tui.screens import SCREENS
-from tests import builders, staged, staged_collectives, staged_hardware, staged_parts
+from tests import builders
 from tests.builders import NOW, agent_id, frame
-from tests.every_message import MESSAGES
-from tests.odd_messages import odd_stream
+from tests.made.every_message import MESSAGES
+from tests.made.odd_messages import odd_stream
 from tests.stage import Stage, play
+from tests.staged import collectives as staged_collectives
+from tests.staged import devices as staged_devices
+from tests.staged import hardware as staged_hardware
+from tests.staged import parts as staged_parts
 from tests.support import SOAK
 
 # The odd messages in all, and their share in a story.
@@ -39,9 +43,9 @@ def every_kind() -> list[wire.Frame]:
 
 
 STORIES = (
-    every_kind, builders.training, builders.two_processes, staged.compiled, staged.at_odds, staged.held,
-    staged.counted, staged_collectives.late, staged_collectives.in_step, staged_collectives.standing,
-    staged_hardware.working, lambda: staged_parts.of_two_hosts(took=(200, 200)),
+    every_kind, builders.training, builders.two_processes, staged_devices.compiled, staged_devices.at_odds,
+    staged_devices.held, staged_devices.counted, staged_collectives.late, staged_collectives.in_step,
+    staged_collectives.standing, staged_hardware.working, lambda: staged_parts.of_two_hosts(took=(200, 200)),
 )  # fmt: skip
 
 

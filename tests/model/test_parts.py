@@ -13,18 +13,19 @@ from jaxtop.model.findings.health import health_of
 from jaxtop.model.findings.reducer import checked_step
 from jaxtop.model.host import NO_WINDOW
 from jaxtop.model.hosts import runs
+from jaxtop.model.shares import NAMES, Parts
 from jaxtop.model.wall_time.device_waits import step_waits
 from jaxtop.model.wall_time.gaps import gap_of
 from jaxtop.model.wall_time.lateness import lateness_by_run
 from jaxtop.model.wall_time.launch_times import measured_in
-from jaxtop.model.wall_time.parts import NAMES, Busy, OwnParts, Parts, mean_of, own_parts, with_lateness
+from jaxtop.model.wall_time.parts import Busy, OwnParts, mean_of, own_parts, with_lateness
 from jaxtop.model.wall_time.step_parts import parts_of_hosts, run_parts
 from jaxtop.tui.core.moment import Moment
 from jaxtop.tui.draw.overview.anatomy import about
-from tests import staged_collectives
 from tests.builders import NOW, agent_id, folded, frame, pulse
-from tests.made_windows import Made
-from tests.staged_parts import EVEN, LATE, activity, of_rule, rhythm, run, two_hosts, window
+from tests.made.windows import Made
+from tests.staged import collectives as staged_collectives
+from tests.staged.parts import EVEN, LATE, activity, of_rule, rhythm, run, two_hosts, window
 
 
 def of_run(*messages, **more):
@@ -293,6 +294,18 @@ def test_a_straggler_costs_what_the_panel_shows_as_the_wait_for_it():
     assert shown.wall_s == pytest.approx(1 / 1.95)
     assert late.cost.ms_per_step == pytest.approx(1000 * shown.wall_s * shown.parts.parts.waiting)
     assert f"{late.cost.ms_per_step:.0f} ms of a {1000 * shown.wall_s:.0f} ms step" in late.text
+
+
+def test_a_jump_shows_the_step_of_the_last_check_as_playing_up_to_it_does():
+    """The keyframe is from a second after the check, and newer figures have arrived meanwhile."""
+    cluster = two_hosts(took=(200, 200), script=(0, 26))
+    cluster.check(NOW)
+    slower = replace(cluster.hosts[agent_id(0)].pulse, rhythm=rhythm(per_second=1.0))
+    cluster.feed(frame(agent_id(0), slower, NOW + 1))
+    again = folded(keyframe.frames(cluster, NOW + 1))
+    assert checked_step(again, NOW + 1) == checked_step(cluster, NOW + 1) == checked_step(cluster, NOW)
+    cluster.check(NOW + 2)
+    assert checked_step(again, NOW + 1) != checked_step(cluster, NOW + 2)
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from jaxtop.model import Cluster, keyframe
-from jaxtop.model.past_steps import LONGEST_S, MOST_SAMPLES, PastSteps, StepSample
+from jaxtop.model.shares import LONGEST_S, MOST_SAMPLES, PastSteps, StepSample
 from jaxtop.model.wall_time import past
 from jaxtop.model.wall_time.past import _sample as sampled
-from tests import builders, staged_collectives
+from tests import builders
 from tests.builders import NOW, agent_id
+from tests.staged import collectives as staged_collectives
 
 HALF = (500, 0, 0, 500, 0)
 

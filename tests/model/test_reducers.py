@@ -13,7 +13,7 @@ from jaxtop.model import Cluster, cluster, keyframe
 from jaxtop.model.cluster import REDUCERS, Reducer
 from jaxtop.model.state import ClusterState
 from tests import builders
-from tests.made_sessions import Made, frames
+from tests.made.sessions import Made, frames
 from tests.stories import hello, link, pulse, tell
 
 PACKAGE = Path(jaxtop.__file__).parent

@@ -11,7 +11,7 @@ from jaxtop.export.json import to_document
 from jaxtop.model import Cluster, diagnose, stack_groups
 from jaxtop.model.naming.sentences import how_often
 from jaxtop.model.stalls.lulls import running_of
-from tests.staged_stalls import BEGAN, MAIN, VALUE, Beginning, Run
+from tests.staged.stalls import BEGAN, MAIN, VALUE, Beginning, Run
 from tests.stories import hello, link, pulse, tell
 
 STEP = (MAIN, wire.Place("jaxlib/<compiled>", 91, "step"))

@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from jaxtop.model.collectives import collective_views
 from jaxtop.model.collectives.timeline import NO_TIMELINE, reporting_agents, timeline_of, windows_seen
-from tests import made_runs
-from tests.made_windows import Made
+from tests.made import runs as made_runs
+from tests.made.windows import Made
 from tests.stories import cluster_of
 
 LATE = Made(4, 2, late=2)

@@ -9,6 +9,7 @@ from collections import Counter
 
 from jaxtop import wire
 from jaxtop.features.relay.far import FarHalf
+from jaxtop.wire import LinkState
 
 frames, size = int(sys.argv[1]), int(sys.argv[2])
 stop_after = float(sys.argv[3]) if len(sys.argv) > 3 else float("inf")
@@ -35,7 +36,7 @@ class Made:
             sys.exit(9)
         if not self.count:
             self.count += 1
-            return [wire.local_frame(0.0, AGENT, wire.Link("up", "host:1"))]
+            return [wire.local_frame(0.0, AGENT, wire.Link(LinkState.UP, "host:1"))]
         is_flood = frames > 1 and time.monotonic() - self.began < 3
         if not is_flood:
             time.sleep(timeout)

@@ -13,8 +13,8 @@ import pytest
 
 from jaxtop import __version__
 from tests import patience
+from tests.real.wheels import built, metadata
 from tests.support import PYTHON, ROOT, environment, is_one_line, run, script
-from tests.wheels import built, metadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

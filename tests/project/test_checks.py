@@ -11,12 +11,15 @@ from msgspec.structs import replace
 from jaxtop import wire
 from jaxtop.model import Cluster
 from jaxtop.wire import bounds
-from tests import builders, staged, staged_collectives, staged_hardware
+from tests import builders
 from tests.builders import NOW, agent_id, folded, frame
 from tests.cases import thorough
-from tests.every_message import MESSAGES
-from tests.mutants import mutant, show
+from tests.made.every_message import MESSAGES
+from tests.made.mutants import mutant, show
 from tests.stage import Stage, play
+from tests.staged import collectives as staged_collectives
+from tests.staged import devices as staged_devices
+from tests.staged import hardware as staged_hardware
 from tests.stories import census
 
 MUTANTS, SHOWN_EVERY = 1_000, 25
@@ -152,7 +155,7 @@ def test_mutants_of_all_messages_are_refused_or_can_be_shown():
     base = [
         *staged_collectives.late(),
         *staged_collectives.standing(),
-        *staged.at_odds(),
+        *staged_devices.at_odds(),
         *builders.training(),
         *staged_hardware.working(4),
     ]

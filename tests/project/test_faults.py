@@ -20,7 +20,7 @@ from tests.builders import NOW
 from tests.faults import follow, table
 from tests.faults.follower import Follower
 from tests.faults.outcome import Outcome, compare_with_panel, findings_about, is_about, is_found, judge
-from tests.staged_parts import of_rule, two_hosts
+from tests.staged.parts import of_rule, two_hosts
 from tests.support import UNOPTIMIZED
 
 

@@ -7,7 +7,7 @@ from subprocess import PIPE
 
 import pytest
 
-from tests.forkserver import Forked
+from tests.real.forkserver import Forked
 from tests.support import PYTHON, environment, eventually, processes, script
 
 pytestmark = [pytest.mark.jax, pytest.mark.newest]

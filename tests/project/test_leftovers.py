@@ -10,8 +10,8 @@ import time
 import psutil
 import pytest
 
-from tests import leftovers
 from tests.cases import thorough
+from tests.real import leftovers
 from tests.support import PYTHON, ROOT, eventually, started
 
 FAILING = """

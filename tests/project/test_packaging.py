@@ -13,8 +13,8 @@ import zipfile
 import pytest
 
 from jaxtop import __version__
+from tests.real.wheels import built, metadata
 from tests.support import ROOT, SOAK, run
-from tests.wheels import built, metadata
 
 ADDRESS = "https://code.example.org/team/jaxtop"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests import gallery, screenshots, tour
+from tests import gallery, screenshots
 from tests.builders import well
 from tests.gallery import Absent
+from tests.played import tour
 from tests.screenshots import NotShown, Picture, check
 
 

@@ -27,7 +27,7 @@ from tests.support import (
 @contextmanager
 def agents(hosts=3, devices=4, seconds=60):
     """The address of made-up agents at 1 Hz."""
-    words = [PYTHON, "-m", "tests.load", hosts, devices, seconds, 8]
+    words = [PYTHON, "-m", "tests.real.load", hosts, devices, seconds, 8]
     with processes(words, stdout=PIPE, cwd=ROOT) as (process,):
         yield process.stdout.readline().strip(), process
 

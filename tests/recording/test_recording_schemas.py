@@ -12,9 +12,9 @@ from mcap.reader import NonSeekingReader
 
 from jaxtop import wire
 from jaxtop.recording import Recording, Writer, schemas
-from tests import made_sessions
-from tests.made_sessions import Made
-from tests.recorded import record, written
+from tests.made import sessions as made_sessions
+from tests.made.sessions import Made
+from tests.played.recordings import record, written
 
 MADE = Made(hosts=2, devices=4, seconds=60)
 
@@ -43,7 +43,7 @@ def structs_in(kind):
 def test_a_schema_names_the_fields_in_the_order_of_the_message(kind):
     schema = schemas.schema(kind)
     types = structs_in(kind)
-    assert schema["$defs"].keys() == types.keys()
+    assert {name for name, each in schema["$defs"].items() if "enum" not in each} == types.keys()
     for name, struct in types.items():
         tag = struct.__struct_config__.tag_field
         fields = [*([tag] if tag else []), *(each.name for each in msgspec.structs.fields(struct))]

@@ -13,9 +13,19 @@ from pathlib import Path
 import pytest
 
 from jaxtop.recording import Recording, RecordingLimits, RecordingWriter, thread
-from tests import builders, made_sessions, patience
-from tests.made_sessions import Made
-from tests.recorded import ABOUT, assert_equal, by_time, read, record, record_batches, session_of, writing
+from tests import builders, patience
+from tests.made import sessions as made_sessions
+from tests.made.sessions import Made
+from tests.played.recordings import (
+    ABOUT,
+    assert_equal,
+    by_time,
+    read,
+    record,
+    record_batches,
+    session_of,
+    writing,
+)
 from tests.support import eventually
 
 MADE = Made(hosts=2, devices=8, seconds=60)
@@ -85,9 +95,9 @@ def test_a_killed_writer_loses_what_came_since_the_last_flush_alone(tmp_path):
     program = (
         "import sys, time, pathlib\n"
         "from jaxtop.recording import RecordingWriter\n"
-        "from tests import made_sessions\n"
+        "from tests.made import sessions\n"
         "writer = RecordingWriter(pathlib.Path(sys.argv[1]), {'writer': 'w1'}); writer.start()\n"
-        "frames = made_sessions.frames(made_sessions.Made(seconds=30))\n"
+        "frames = sessions.frames(sessions.Made(seconds=30))\n"
         "writer.write(frames[:50]); writer.sync(60); writer.write(frames[50:])\n"
         "print('written', flush=True)\n"
         "time.sleep(60)\n"

@@ -12,11 +12,13 @@ from jaxtop.base.units import size
 from jaxtop.cli.live.recorder import AppRecorder
 from jaxtop.model import Cluster, array_views, growers
 from jaxtop.recording import Recording, compact
+from jaxtop.wire import LinkState
 from jaxtop.wire.bounds import to_ns
-from tests import builders, made_sessions
+from tests import builders
 from tests.cases import thorough
-from tests.made_sessions import Made
-from tests.recorded import ABOUT, assert_equal, read, record, record_batches, session_of, written
+from tests.made import sessions as made_sessions
+from tests.made.sessions import Made
+from tests.played.recordings import ABOUT, assert_equal, read, record, record_batches, session_of, written
 from tests.support import SOAK
 
 # What was written is read
@@ -41,7 +43,7 @@ def test_frames_come_back_as_they_were_given(tmp_path, is_compacted):
 def test_a_replay_begins_once_those_that_were_there_are_connected(tmp_path):
     """Who came later, or never spoke, is not waited for."""
     frames = [
-        builders.frame(builders.agent_id(i), wire.Link("connecting", f"10.0.0.{i}:7411"), sequence=0)
+        builders.frame(builders.agent_id(i), wire.Link(LinkState.CONNECTING, f"10.0.0.{i}:7411"), sequence=0)
         for i in (0, 1)
     ]
     for i, seconds in ((0, 0.2), (1, 0.7), (0, 1.2), (1, 1.7), (0, 9.0)):
@@ -50,7 +52,9 @@ def test_a_replay_begins_once_those_that_were_there_are_connected(tmp_path):
         frames.append(builders.frame(builders.agent_id(i), builders.pulse(i, at), at))
     late = [
         *frames[:-4],
-        builders.frame(builders.agent_id(2), wire.Link("connecting", "10.0.0.2:7411"), builders.NOW + 5, 0),
+        builders.frame(
+            builders.agent_id(2), wire.Link(LinkState.CONNECTING, "10.0.0.2:7411"), builders.NOW + 5, 0
+        ),
     ]
     for name, told, start in (
         ("a", frames, 0.7),

@@ -21,9 +21,9 @@ from mcap.stream_reader import StreamReader
 from jaxtop import wire
 from jaxtop.export import mcap_json
 from jaxtop.recording import Recording, RecordingLimits, Writer, compact, thread
-from tests import made_sessions
-from tests.made_sessions import Made
-from tests.recorded import record, session_of, writing, written
+from tests.made import sessions as made_sessions
+from tests.made.sessions import Made
+from tests.played.recordings import record, session_of, writing, written
 from tests.support import ROOT
 
 MADE = Made(hosts=2, devices=4, seconds=60)

@@ -9,9 +9,9 @@ from mcap.reader import make_reader
 
 from jaxtop.recording import Recording, Writer
 from jaxtop.recording.file import GrowingFile
-from tests import made_sessions
-from tests.made_sessions import Made
-from tests.recorded import read
+from tests.made import sessions as made_sessions
+from tests.made.sessions import Made
+from tests.played.recordings import read
 from tests.support import PYTHON, run
 
 FRAMES = made_sessions.frames(Made(hosts=2, devices=4, seconds=40))

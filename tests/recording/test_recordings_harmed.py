@@ -16,9 +16,9 @@ from mcap.writer import Writer as McapWriter
 
 from jaxtop import wire
 from jaxtop.recording import NotARecording, Recording, compact, index, layout
-from tests import made_sessions
-from tests.made_sessions import Made
-from tests.recorded import read, session_of, written
+from tests.made import sessions as made_sessions
+from tests.made.sessions import Made
+from tests.played.recordings import read, session_of, written
 from tests.support import SOAK, jaxtop
 
 pytestmark = pytest.mark.long

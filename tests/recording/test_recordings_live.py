@@ -13,7 +13,7 @@ import pytest
 from jaxtop.model import Cluster, state_of
 from jaxtop.recording import RecordingWriter
 from jaxtop.sources import Session, SessionRecorder
-from tests.recorded import assert_equal
+from tests.played.recordings import assert_equal
 from tests.support import Viewer, loopback_address, training
 
 pytestmark = [pytest.mark.jax, pytest.mark.newest]

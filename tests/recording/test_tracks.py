@@ -12,10 +12,10 @@ from jaxtop import wire
 from jaxtop.base import processes
 from jaxtop.model import keyframe, state_of
 from jaxtop.recording import Keyframe, Writer
-from tests import made_sessions
 from tests.builders import folded
-from tests.made_sessions import Made, agent_id, later
-from tests.recorded import record, session_of
+from tests.made import sessions as made_sessions
+from tests.made.sessions import Made, agent_id, later
+from tests.played.recordings import record, session_of
 
 MADE = Made(hosts=3, devices=2, seconds=60, has_trouble=False)
 STATE = ("hello", "arrays", "programs", "inventory", "pulse")
@@ -122,7 +122,11 @@ def test_a_process_that_lives_is_not_said_to_be_dead(tmp_path):
     """Its file is not finished, and was not written to for a while: it may stand still."""
     with subprocess.Popen(["sleep", "60"]) as process:
         ticks = str(processes.start_ticks(process.pid))
-        about = {**processes.about_this(), "pid": str(process.pid), "process_started_ticks": ticks}
+        about = {
+            **processes.identity_of_this_process(),
+            "pid": str(process.pid),
+            "process_started_ticks": ticks,
+        }
         path = box(tmp_path, 0, **about)
         os.utime(path, (0, 0))
         with session_of(path) as session:

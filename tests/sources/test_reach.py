@@ -18,8 +18,9 @@ from jaxtop.sources import descriptors
 from jaxtop.sources.evidence import AgentAddress, judged
 from jaxtop.store import runfiles
 from jaxtop.transport import Server
+from jaxtop.wire import LinkState
 from tests import support
-from tests.sockets import Relay
+from tests.real.sockets import Relay
 from tests.stories import peer
 from tests.support import JAXTOP, PYTHON, eventually, jaxtop, loopback_address, viewer
 
@@ -155,14 +156,17 @@ def test_a_shut_door_proves_an_end_only_where_it_is_the_agents_own(telemetry, en
         "a", 0, "node0", 7, 1, boot="its boot", pid_namespace="", telemetry=telemetry, requests=""
     )
     address = AgentAddress(listed, endpoint, is_met="met" in signs)
-    found = judged(address, "closed", is_hung_up="hung_up" in signs, has_neighbour="neighbour" in signs)
+    found = judged(
+        address, LinkState.CLOSED, is_hung_up="hung_up" in signs, has_neighbour="neighbour" in signs
+    )
     assert found == state
 
 
 def test_who_answers_at_another_machines_loopback_says_nothing_of_the_agent_there():
     address = AgentAddress(peer(0), "127.0.0.1:7411")
     found = [
-        judged(address, each, is_hung_up=False, has_neighbour=False) for each in ("deaf", "silent", "refused")
+        judged(address, each, is_hung_up=False, has_neighbour=False)
+        for each in (LinkState.BLOCKED, LinkState.STOPPED, LinkState.REFUSED)
     ]
     assert found == ["unreachable"] * 3
 
@@ -180,7 +184,7 @@ def test_a_process_that_runs_but_listens_no_more_has_been_left_by_its_agent(
     if not has_same_network:
         monkeypatch.setattr(processes, "shares_network", lambda _: False)
     address = AgentAddress(listed, "127.0.0.1:7411")
-    assert judged(address, "closed", is_hung_up=False, has_neighbour=False) == state
+    assert judged(address, LinkState.CLOSED, is_hung_up=False, has_neighbour=False) == state
 
 
 # Ports that change hands

@@ -25,7 +25,8 @@ from jaxtop.cli.errors import UserError
 from jaxtop.cli.reading import gather
 from jaxtop.sources import discovery
 from jaxtop.store import runfiles
-from tests.made_agents import hello_here
+from jaxtop.wire import LinkState
+from tests.made.agents import hello_here
 from tests.support import PYTHON, jaxtop_here, mode, run
 from tests.support import processes as started
 
@@ -145,7 +146,7 @@ def test_a_run_whose_processes_all_died_is_found_by_its_name_to_be_checked(dead,
     with pytest.raises(discovery.NotFound, match=f"'{name}' has ended"):
         discovery.seeds([name])
     (seed,) = discovery.seeds([name], with_ended=True)
-    assert seed.is_over == "dead" and seed.hello.agent == dead.agent
+    assert seed.exited is LinkState.DEAD and seed.hello.agent == dead.agent
     done = jaxtop_here("check", name)
     assert done.returncode == 2 and "Host lost: process 1 has died" in done.stdout
     assert "died at an unknown time, exit status n/a" in done.stdout
@@ -285,7 +286,7 @@ def test_a_stale_file_that_cannot_be_removed_is_passed_by():
         lists = textwrap.dedent("""
             import os
             from jaxtop.store import runfiles
-            from tests.made_agents import hello_here
+            from tests.made.agents import hello_here
             os.setuid(54321)
             folder = runfiles.folders()[0]
             said = hello_here("dead", process_started_ticks=1)

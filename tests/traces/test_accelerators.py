@@ -8,9 +8,9 @@ import pytest
 
 from tests.accelerators import __main__ as command
 from tests.accelerators import captures, texts, theirs
-from tests.hlo_texts import DATA
-from tests.made_traces import PLATFORMS, Made, launches, tpu
-from tests.xspace import plane, space
+from tests.made.hlo_texts import DATA
+from tests.made.traces import PLATFORMS, Made, launches, tpu
+from tests.made.xspace import plane, space
 
 
 @pytest.fixture

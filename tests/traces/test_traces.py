@@ -10,9 +10,9 @@ import pytest
 from jaxtop import traces
 from jaxtop.traces.parts import APART, NO_CALL, NOT_MATCHED
 from jaxtop.traces.xspace import Trace
-from tests.made_traces import PERIOD_US, PLATFORMS, PROGRAM, REDUCE, Launch, Made, launches
+from tests.made.traces import PERIOD_US, PLATFORMS, PROGRAM, REDUCE, Launch, Made, launches
+from tests.made.xspace import Event, plane, space
 from tests.support import SOAK
-from tests.xspace import Event, plane, space
 
 NOTHING_KNOWN = traces.WantedCollectives({})
 

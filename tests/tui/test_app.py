@@ -11,8 +11,10 @@ from jaxtop.tui.app import JaxtopApp
 from jaxtop.tui.core.palette import DARK, PALETTES
 from jaxtop.tui.dialogs.help import NOT_LISTED, Help
 from jaxtop.tui.status_line import StatusPart, status_line
-from tests import builders, staged_hardware
+from jaxtop.wire import LinkState
+from tests import builders
 from tests.stage import Stage, play
+from tests.staged import hardware as staged_hardware
 
 SIZES = [(80, 24), (120, 40), (200, 50)]
 
@@ -70,7 +72,7 @@ class TestWhatTheFrameSays:
         async def act(stage: Stage) -> None:
             assert "connecting to node01" in stage.line("facts")
 
-        play(act, builders.frame("", wire.Link("connecting", "node01")))
+        play(act, builders.frame("", wire.Link(LinkState.CONNECTING, "node01")))
 
     @pytest.mark.parametrize(("link", "mode"), [("connecting", "CONNECTING"), ("closed", "NO HOST")])
     def test_a_view_that_has_met_no_host_is_not_live(self, link, mode):
@@ -177,7 +179,7 @@ class TestWhatTheFrameSays:
             assert "most memory on train r2 device 0" in stage.line("facts")
 
         play(act_alike, *builders.well(), *(builders.frame(other.agent, each) for each in (alike, most)))
-        lost = builders.frame(other.agent, wire.Link("unreachable", "10.0.0.9:7411"), sequence=9)
+        lost = builders.frame(other.agent, wire.Link(LinkState.UNREACHABLE, "10.0.0.9:7411"), sequence=9)
 
         async def act_later(stage: Stage) -> None:
             assert "eval process 0 on node00 not reachable" in stage.line("facts")

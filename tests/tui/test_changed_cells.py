@@ -13,7 +13,7 @@ from textual.strip import Strip
 
 from jaxtop.tui.changed_cells import ChangedCells
 from tests import builders, patience
-from tests.written import Emulator, WrittenStage, on_terminal
+from tests.real.written import Emulator, WrittenStage, on_terminal
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

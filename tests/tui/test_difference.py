@@ -11,11 +11,12 @@ from jaxtop.model import Cluster
 from jaxtop.model.session.difference import ChangeKind, MomentChange, Then, difference_of
 from jaxtop.tui.playback import Start
 from jaxtop.tui.screens.difference import DifferenceScreen
-from tests import builders, staged
+from tests import builders
 from tests.builders import NOW, agent_id, frame
 from tests.cases import thorough
-from tests.reels import DIES, Reel, session
+from tests.played.reels import DIES, Reel, session
 from tests.stage import Stage, play
+from tests.staged import devices as staged_devices
 
 MIB, GIB = 1 << 20, 1 << 30
 TOLD = session()
@@ -70,9 +71,11 @@ class TestHosts:
 
 class TestMemory:
     def test_changes_of_devices_are_listed_with_the_largest_first(self):
-        more = [each for each in staged.held() if each.kind != "pulse"]
-        more += [frame(agent_id(i), staged.allocated(i, NOW + 9, used=15 * GIB), NOW + 9) for i in range(2)]
-        before, later = after(staged.held()), after([*staged.held(), *more], 9)
+        more = [each for each in staged_devices.held() if each.kind != "pulse"]
+        more += [
+            frame(agent_id(i), staged_devices.allocated(i, NOW + 9, used=15 * GIB), NOW + 9) for i in range(2)
+        ]
+        before, later = after(staged_devices.held()), after([*staged_devices.held(), *more], 9)
         found = changes(before, later, ChangeKind.MEMORY)
         assert (found[0].name, found[0].grown) == ("temporaries", 16 * GIB)
         weights = [each.weight for each in found]

@@ -10,8 +10,9 @@ from jaxtop.model import Severity
 from jaxtop.tui.core.palette import PALETTES
 from jaxtop.tui.screens import SCREENS
 from jaxtop.tui.widgets.key_bar import Item, footer, one_line, tabs
-from tests import builders, staged_collectives
+from tests import builders
 from tests.stage import Stage, play
+from tests.staged import collectives as staged_collectives
 
 PALETTE = PALETTES["jaxtop-dark"]
 OPEN, FOUND = "Plan", "Collectives"

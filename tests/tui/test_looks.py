@@ -15,10 +15,15 @@ import pytest
 from jaxtop import wire
 from jaxtop.features.planning.screen import PlanScreen
 from jaxtop.tui.playback import Start
-from tests import builders, made_ledgers, staged, staged_collectives, staged_hardware
+from jaxtop.wire import LinkState
+from tests import builders
 from tests.features.planning import staged_plan
-from tests.reels import LONG, Reel, session
+from tests.made import ledgers as made_ledgers
+from tests.played.reels import LONG, Reel, session
 from tests.stage import Stage, play
+from tests.staged import collectives as staged_collectives
+from tests.staged import devices as staged_devices
+from tests.staged import hardware as staged_hardware
 from tests.support import ROOT
 
 if TYPE_CHECKING:
@@ -55,9 +60,9 @@ SCENES = {
     "mesh-by-axes": (WELL, ("2", "tab")),
     "hosts": (WELL, ("3",)),
     "devices": (WELL, ("D",)),
-    "memory": (staged.held(), ("5",)),
-    "memory-of-arrays": (staged.counted(), ("5",)),
-    "programs": (staged.at_odds(), ("7",)),
+    "memory": (staged_devices.held(), ("5",)),
+    "memory-of-arrays": (staged_devices.counted(), ("5",)),
+    "programs": (staged_devices.at_odds(), ("7",)),
     "collectives": (staged_collectives.late(), ("6",)),
     "collectives-few-samples": (staged_collectives.few(), ("6", "j")),
     "collectives-unread": (staged_collectives.unread(), ("6",)),
@@ -71,8 +76,8 @@ SCENES = {
     "events": ([*WELL, builders.trouble(1, "closed")], ("8",)),
     "stopped": ([*WELL, builders.trouble(1, "silent")], ()),
     "died": ([*WELL, builders.trouble(1, "closed")], ("3",)),
-    "refused": ([builders.frame("", wire.Link("refused", "node01"))], ()),
-    "connecting": ([builders.frame("", wire.Link("connecting", "node01"))], ()),
+    "refused": ([builders.frame("", wire.Link(LinkState.REFUSED, "node01"))], ()),
+    "connecting": ([builders.frame("", wire.Link(LinkState.CONNECTING, "node01"))], ()),
     "no-run": ([], ()),
     "paused": (WELL, ("space",)),
     "replay": ([], ("5", "}", "}", "v", "}", "+"), replay),

@@ -9,10 +9,11 @@ from jaxtop.model import Cluster, Severity
 from jaxtop.model.finding import Finding, Ongoing
 from jaxtop.tui.notifier import BELL, EVERY, Notifier
 from jaxtop.tui.playback import Start
+from jaxtop.wire import LinkState
 from tests import builders
 from tests.builders import NOW, agent_id, frame
-from tests.made_sessions import Made
-from tests.recorded import record, session_of
+from tests.made.sessions import Made
+from tests.played.recordings import record, session_of
 from tests.stage import Stage, play
 
 
@@ -114,7 +115,7 @@ def test_the_app_writes_them_and_the_palette_turns_them_on(monkeypatch):
         commands = {each.title: each for each in stage.app.get_system_commands(stage.screen)}
         commands["Bell at critical findings: turn on"].callback()
         stage.clock.now += 5
-        stage.feed.frames.append(frame(agent_id(1), wire.Link("closed", "x"), stage.clock.now, 9))
+        stage.feed.frames.append(frame(agent_id(1), wire.Link(LinkState.CLOSED, "x"), stage.clock.now, 9))
         await stage.paint()
         assert written.bells == 1 and stage.app.moment.findings
         titles = {each.title for each in stage.app.get_system_commands(stage.screen)}

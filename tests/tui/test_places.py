@@ -9,10 +9,12 @@ import pytest
 
 from jaxtop import wire
 from jaxtop.tui.places import Destinations, places
-from tests import builders, staged, staged_collectives
+from tests import builders
 from tests.builders import NOW, agent_id, frame
 from tests.stage import Stage, play
-from tests.staged_hardware import working
+from tests.staged import collectives as staged_collectives
+from tests.staged import devices as staged_devices
+from tests.staged.hardware import working
 
 TRAINING = builders.training()
 
@@ -62,7 +64,7 @@ def test_the_palette_finds_programs():
         await stage.paint()
         assert row_of(stage).view.program.name == named.opens.row
 
-    play(act, *staged.at_odds())
+    play(act, *staged_devices.at_odds())
 
 
 def test_a_name_that_nothing_has_finds_nothing_and_many_are_cut():

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 from jaxtop.model import Cluster, State, state_of
 from jaxtop.tui.core.moment import Mode
 from jaxtop.tui.playback import LONGEST_TICK, Playback, Start
-from tests import reels
 from tests.builders import NOW, agent_id, frame, hello
-from tests.reels import COMPILES, DIES, LONG, WARNS, Reel, session
+from tests.played import reels
+from tests.played.reels import COMPILES, DIES, LONG, WARNS, Reel, session
 
 FRAMES = session()
 

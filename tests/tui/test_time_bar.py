@@ -18,7 +18,7 @@ from jaxtop.tui.draw.time_bar import TimeBarState, controls, glance, tip, track
 from jaxtop.tui.playback import Start
 from tests.builders import NOW
 from tests.cases import thorough
-from tests.reels import DIES, LONG, WARNS, Recorder, Reel, session
+from tests.played.reels import DIES, LONG, WARNS, Recorder, Reel, session
 from tests.stage import Feed, Stage, play
 
 MIB = 1 << 20

@@ -19,6 +19,7 @@ from jaxtop.tui.draw.panes.array import pane as pane_of
 from jaxtop.tui.screens.arrays import ArraysScreen
 from jaxtop.tui.screens.mesh import MeshScreen
 from jaxtop.tui.widgets.array_pane import ArrayPane
+from jaxtop.wire import LinkState
 from tests import builders
 from tests.builders import NOW, agent_id, census, frame, training
 from tests.cases import thorough
@@ -224,7 +225,7 @@ class TestTree:
 
     def test_runs_are_on_top_where_there_are_several(self):
         other = [
-            frame("b" * 16, wire.Link("up", "10.0.0.9:7411"), NOW),
+            frame("b" * 16, wire.Link(LinkState.UP, "10.0.0.9:7411"), NOW),
             frame("b" * 16, replace(builders.hello(0), **OTHER), NOW),
             frame("b" * 16, census(NOW), NOW),
         ]
@@ -520,7 +521,10 @@ class TestEmpty:
     @pytest.mark.parametrize(
         ("frames", "words"),
         [
-            ([frame("", wire.Link("connecting", "node01"))], "no arrays yet: no process has reported"),
+            (
+                [frame("", wire.Link(LinkState.CONNECTING, "node01"))],
+                "no arrays yet: no process has reported",
+            ),
             (
                 [each for each in training() if each.kind != "arrays"],
                 "no arrays yet: no process has counted its arrays",

@@ -10,11 +10,11 @@ from jaxtop.tui.core.moment import Moment
 from jaxtop.tui.screens.collectives import untimed
 from jaxtop.tui.screens.mesh import MeshScreen
 from tests import builders
-from tests import staged_collectives as staged
 from tests.builders import NOW, agent_id, folded, frame
 from tests.cases import thorough
-from tests.made_windows import Made
+from tests.made.windows import Made
 from tests.stage import Stage, line, play, shown_after
+from tests.staged import collectives as staged_collectives
 
 KEYS = {" ": "space"}
 
@@ -25,23 +25,23 @@ def seen(*frames, keys=("6",), size=(200, 50)) -> str:
 
 class TestTheTable:
     def test_each_collective_has_a_line_with_what_it_costs(self):
-        row = line("reduce-scatter", seen(*staged.late(), size=(250, 50))).split()
+        row = line("reduce-scatter", seen(*staged_collectives.late(), size=(250, 50))).split()
         assert row[1:3] == ["data", "32.0M"] and row[5:8] == ["none", "10.0", "4"]
         assert {"jit_train_step", "psum_scatter", "100", "×1", "f32[8388608]"} <= set(row)
 
     def test_small_ones_of_one_line_share_a_row_that_unfolds_and_folds_again(self):
-        shown = seen(*staged.of_one_line())
+        shown = seen(*staged_collectives.of_one_line())
         row = line("▸ 6 all-gathers", shown)
         assert "train.py:40" in row and "3.0K" in row  # six of 256 bytes, twice a launch
         assert "2 collectives" not in shown and "7 collectives" in shown
-        unfolded = seen(*staged.of_one_line(), keys=("6", "G", "enter"))
+        unfolded = seen(*staged_collectives.of_one_line(), keys=("6", "G", "enter"))
         assert "▸ 6" not in unfolded and unfolded.count("train.py:40") >= 6
-        assert "▸ 6 all-gathers" in seen(*staged.of_one_line(), keys=("6", "G", "enter", "*"))
-        found = seen(*staged.of_one_line(), keys=("6", *"/line~40", "enter"))
+        assert "▸ 6 all-gathers" in seen(*staged_collectives.of_one_line(), keys=("6", "G", "enter", "*"))
+        found = seen(*staged_collectives.of_one_line(), keys=("6", *"/line~40", "enter"))
         assert found.count("train.py:40") >= 6
 
     def test_what_the_partitioner_added_is_marked_with_the_operand(self):
-        shown = seen(*staged.of_one_line(), size=(250, 50))
+        shown = seen(*staged_collectives.of_one_line(), size=(250, 50))
         row = line("4.0M", shown)
         assert "train.py:12" in row and "resharding" in row
         assert "resharding, added by the partitioner" in shown
@@ -49,22 +49,22 @@ class TestTheTable:
         assert "whole along dimension 0" in shown
 
     def test_who_comes_last_is_named_with_a_sign(self):
-        shown = seen(*staged.late(), size=(80, 24))
+        shown = seen(*staged_collectives.late(), size=(80, 24))
         assert "! host 3 100%" in line("▌ all-reduce", shown)
         assert "! host 3 comes last in 100%, others wait" in shown
 
     def test_where_all_are_in_step_nobody_is_named(self):
-        shown = seen(*staged.in_step())
+        shown = seen(*staged_collectives.in_step())
         assert "no straggler in" in shown and "!" not in line("▌", shown)
 
     def test_few_samples_are_said_to_be_few(self):
-        shown = seen(*staged.few())
+        shown = seen(*staged_collectives.few())
         assert "too few: 20" in line("▌ all-reduce", shown)
         assert "too few samples to name a straggler: 20" in shown
 
     def test_what_nobody_could_read_is_timed_all_the_same(self, monkeypatch):
         monkeypatch.setenv("NO_COLOR", "1")
-        shown = seen(*staged.unread())
+        shown = seen(*staged_collectives.unread())
         row = line("▌ all-reduce", shown).split()
         assert row.count("n/a") > 6 and any(word.endswith("ms") for word in row)
         assert "devices unknown" in shown and "░" not in line("0 node00", shown)
@@ -81,10 +81,10 @@ class TestTheTable:
     )
     def test_words_and_conditions_find_collectives(self, typed, count):
         keys = ("6", "slash", *(KEYS.get(c, c) for c in typed), "enter")
-        assert f"{count} of 6" in seen(*staged.late(), keys=keys)
+        assert f"{count} of 6" in seen(*staged_collectives.late(), keys=keys)
 
     def test_a_field_that_there_is_not_is_said_to_be_none(self):
-        assert "no field wiat, try wait" in seen(*staged.late(), keys=("6", "slash", *"wiat>1"))
+        assert "no field wiat, try wait" in seen(*staged_collectives.late(), keys=("6", "slash", *"wiat>1"))
 
 
 class TestWhyThereIsNothing:
@@ -98,65 +98,72 @@ class TestWhyThereIsNothing:
         assert "the run has one device" in seen(*builders.well(processes=1, devices=1))
 
     def test_before_the_first_window(self):
-        assert "waiting for the first window: press c to take one now" in seen(*staged.never_timed())
+        assert "waiting for the first window: press c to take one now" in seen(
+            *staged_collectives.never_timed()
+        )
 
     def test_a_collective_that_no_window_has_does_not_wait_for_the_first_one(self):
-        cluster = folded(staged.late())
+        cluster = folded(staged_collectives.late())
         assert untimed(Moment(cluster, NOW + 20)) == "not in the 5 windows so far: press c for another"
 
     def test_with_windows_switched_off(self):
         off = "off: the script's own profile is running"
-        assert f"no times: {off}" in seen(*staged.never_timed({"collectives": off}))
+        assert f"no times: {off}" in seen(*staged_collectives.never_timed({"collectives": off}))
 
     def test_a_window_that_shows_nothing_does_not_deny_the_times_of_those_before(self):
         """As during a hang, in which no device does anything."""
         empty = wire.Window(int(NOW * 1000), 9_000, note="no device events")
-        shown = seen(*staged.late(), *(frame(agent_id(i), empty, NOW, 99) for i in range(staged.HOSTS)))
+        shown = seen(
+            *staged_collectives.late(),
+            *(frame(agent_id(i), empty, NOW, 99) for i in range(staged_collectives.HOSTS)),
+        )
         assert "no times" not in shown and "without times: no device events" in shown, shown
 
 
 class TestThePane:
     def test_it_says_how_much_of_a_launch_collectives_take_and_when_that_was_measured(self):
-        shown = seen(*staged.late(), size=(120, 40))
+        shown = seen(*staged_collectives.late(), size=(120, 40))
         assert "6 collectives, 4 across hosts · 26% of jit_train_step in collectives" in shown
         assert "windows: 5, last 6s ago" in shown
 
     def test_its_summary_leaves_out_a_part_that_a_narrow_terminal_has_no_room_for(self):
-        assert line("6 collectives", seen(*staged.late(), size=(60, 16))).strip().endswith("exposed")
+        assert (
+            line("6 collectives", seen(*staged_collectives.late(), size=(60, 16))).strip().endswith("exposed")
+        )
 
     def test_each_member_of_a_group_has_its_wait_and_the_group_that_waits_most_comes_first(self):
-        shown = seen(*staged.late(), size=(120, 40))
+        shown = seen(*staged_collectives.late(), size=(120, 40))
         assert "waits in 4 groups of 4, by device" in shown
         assert "12! 0us" in line("a 0 ", shown)
         assert "estimated, as in nccl-tests" in shown
 
     def test_the_late_host_is_seen_to_begin_late_and_the_others_to_wait(self, monkeypatch):
         monkeypatch.setenv("NO_COLOR", "1")
-        shown = seen(*staged.late(), size=(120, 40))
+        shown = seen(*staged_collectives.late(), size=(120, 40))
         first, last = (line(name, shown).split(name)[1] for name in ("0 node00", "3 node03"))
         assert "░░░░░░░░" in first and "░" not in last
         assert last.index("─") > first.index("─") + 5
         assert abs(last.index("█") - first.index("█")) <= 1
 
     def test_the_late_host_is_outlined_where_there_is_room_and_marked_where_there_is_none(self):
-        shown = seen(*staged.late(), size=(120, 40)).splitlines()
+        shown = seen(*staged_collectives.late(), size=(120, 40)).splitlines()
         at = next(i for i, row in enumerate(shown) if "╭─ ! host 3 comes last, others wait 6" in row)
         inside = [row for row in shown[at:] if "3 node03" in row]
         assert inside and inside[0].count("│") == 4  # of the panel, and of the outline
-        low = seen(*staged.late(), size=(80, 24))
+        low = seen(*staged_collectives.late(), size=(80, 24))
         assert "╭" not in low and line("3 node03", low).count("│") == 2
         assert "│" not in line("2 node02", low)
 
     def test_times_stand_below_the_launches_with_their_unit(self):
-        scale = line("└0", seen(*staged.late(), size=(80, 24)))
+        scale = line("└0", seen(*staged_collectives.late(), size=(80, 24)))
         assert scale.strip().strip("└").replace("─", "").split("┴") == ["0", "100ms", "200ms"]
 
     def test_what_is_below_few_collectives_is_beside_many_where_the_terminal_is_wide(self):
-        shown = seen(*staged.of_one_line(), keys=("6", "G", "enter"), size=(200, 24))
+        shown = seen(*staged_collectives.of_one_line(), keys=("6", "G", "enter"), size=(200, 24))
         assert "waiting for the first window" in line("KIND", shown)
 
     def test_hosts_for_which_there_is_no_room_are_counted(self):
-        shown = seen(*staged.run(Made(24, 2, late=20)), size=(80, 24))
+        shown = seen(*staged_collectives.run(Made(24, 2, late=20)), size=(80, 24))
         assert "20 node20" in shown and "+20 more" in shown
 
 
@@ -174,14 +181,14 @@ class TestOnTheMesh:
             reading = stage.app.query_one(MeshScreen)._read()
             assert reading.values[12:] == (0,) * 4 and min(reading.values[:12]) > 60_000
 
-        play(act, *staged.late())
+        play(act, *staged_collectives.late())
 
     @pytest.mark.parametrize("size", [(80, 24), thorough((200, 50))])
     def test_the_late_one_has_a_sign_in_cells_of_any_size_without_colours(self, size, monkeypatch):
         monkeypatch.setenv("NO_COLOR", "1")
         for made in (Made(4, 4, late=3), Made(64, 8, late=3)):
             # The late one is selected at first, and has the sign of that.
-            shown = seen(*staged.run(made, windows=4), keys=("6", "enter", "l"), size=size)
+            shown = seen(*staged_collectives.run(made, windows=4), keys=("6", "enter", "l"), size=size)
             assert "!" in shown.replace("! last", ""), made
 
     def test_m_comes_to_the_waits_and_to_the_groups(self):
@@ -199,7 +206,7 @@ class TestOnTheMesh:
                 "wait by group of all-reduce.3",
             ]
 
-        play(act, *staged.late())
+        play(act, *staged_collectives.late())
 
     def test_waits_are_not_stopped_at_where_nobody_timed_any(self):
         async def act(stage: Stage) -> None:
@@ -208,11 +215,11 @@ class TestOnTheMesh:
                 await stage.press("m")
                 assert stage.app.query_one(MeshScreen).metric.name != "collective wait"
 
-        play(act, *staged.never_timed())
+        play(act, *staged_collectives.never_timed())
 
     def test_what_is_painted_follows_the_next_window(self):
-        frames = staged.late()
-        later = [frame for frame in frames if frame.kind == "window"][-staged.HOSTS :]
+        frames = staged_collectives.late()
+        later = [frame for frame in frames if frame.kind == "window"][-staged_collectives.HOSTS :]
         earlier = [frame for frame in frames if not any(frame is each for each in later)]
 
         async def act(stage: Stage) -> None:
@@ -234,7 +241,7 @@ class TestOnTheMesh:
             said = stage.said
             assert said == ["the devices of all-reduce.3 are unknown"]
 
-        play(act, *staged.unread())
+        play(act, *staged_collectives.unread())
 
 
 def test_rows_that_are_not_arranged_yet_blame_no_filter():
@@ -252,7 +259,7 @@ def test_rows_that_are_not_arranged_yet_blame_no_filter():
             "no collective matches the filter 'nothing like it'" in table.draw_line(3, stage.app.palette).text
         )
 
-    play(act, *staged.late())
+    play(act, *staged_collectives.late())
 
 
 def test_a_screen_opens_with_its_own_keys():
@@ -264,4 +271,4 @@ def test_a_screen_opens_with_its_own_keys():
         await navigation.action_screen("stacks")
         assert "Sample now" in stage.line("keys") and "Window now" not in stage.line("keys")
 
-    play(act, *staged.late(), size=(200, 50))
+    play(act, *staged_collectives.late(), size=(200, 50))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from jaxtop import wire
+from jaxtop.wire import LinkState
 from tests import builders
 from tests.builders import NOW, frame
 from tests.stage import Stage, play
@@ -43,7 +44,7 @@ def test_the_overview_lists_the_processes_by_what_they_are_for():
 
 
 def test_findings_and_events_say_of_which_run_they_are():
-    lost = [frame("2" * 16, wire.Link("dead", "10.0.0.0:7411"), NOW + 1)]
+    lost = [frame("2" * 16, wire.Link(LinkState.DEAD, "10.0.0.0:7411"), NOW + 1)]
     seen = [frame(str(i) * 16, builders.pulse(0, NOW + s), NOW + s, s) for s in range(2, 20) for i in (0, 1)]
 
     async def act(stage: Stage) -> None:

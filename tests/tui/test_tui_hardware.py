@@ -21,11 +21,12 @@ from jaxtop.tui.filters.expressions import words
 from jaxtop.tui.filters.figures import OF_DEVICES, OF_HOSTS, count, percent, seconds
 from jaxtop.tui.screens import devices as devices_screen
 from jaxtop.tui.widgets.filter import FilteredTable, FilterInput
-from tests import builders, staged_hardware
+from tests import builders
 from tests.builders import NOW, agent_id, frame
 from tests.cases import thorough
 from tests.stage import Stage, line, play, shown_after
-from tests.staged_hardware import FAILING, HOT, working
+from tests.staged import hardware as staged_hardware
+from tests.staged.hardware import FAILING, HOT, working
 from tests.stories import host_sample
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from jaxtop.tui.draw.panes.device import ids_in_words
 from jaxtop.tui.draw.reading import UNSEEN, read
 from jaxtop.tui.draw.sparkline import bar, sparkline
 from jaxtop.wire import DeviceSample
-from tests.mesh_runs import MIB, NOW, a_run
+from tests.staged.mesh import MIB, NOW, a_run
 
 INK = ink_of(DARK, plain=False)
 PLAIN = ink_of(DARK, plain=True)

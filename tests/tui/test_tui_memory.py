@@ -11,9 +11,10 @@ from jaxtop.tui.core.palette import PALETTES
 from jaxtop.tui.draw.bars import bar_line, lengths
 from jaxtop.tui.draw.ink import ink_of
 from jaxtop.tui.draw.stacked import LETTERS, colour_of, legend, parts_of, stacked
-from tests import builders, staged
+from tests import builders
 from tests.builders import agent_id, frame
 from tests.stage import Stage, line, play
+from tests.staged import devices as staged_devices
 from tests.tui.test_tui_programs import seen
 
 GIB = 1 << 30
@@ -61,7 +62,7 @@ class TestColumns:
     """The picture between the summary and the table."""
 
     def test_each_device_has_a_column_up_to_what_it_holds_and_the_limit_is_a_line(self):
-        shown = seen(*staged.held(), keys=("5",)).splitlines()
+        shown = seen(*staged_devices.held(), keys=("5",)).splitlines()
         at = next(i for i, row in enumerate(shown) if "Memory by device  limit 24.0G, 9.2G free" in row)
         top, *_, lowest = [row.split("┤")[1] for row in shown[at + 1 : at + 20] if "┤" in row]
         assert top.count("╌") > 40 and "█" not in top
@@ -69,14 +70,14 @@ class TestColumns:
         assert "7 14.8G" in "".join(shown[at:])
 
     def test_a_small_terminal_has_a_bar_in_the_row_of_each_device_or_low_columns(self):
-        few = seen(*staged.held(), keys=("5",), size=(80, 24))
+        few = seen(*staged_devices.held(), keys=("5",), size=(80, 24))
         assert "Memory by device" not in few
         assert sum("██" in row for row in few.splitlines() if "node" in row) == 8
         many = seen(*builders.well(processes=64, devices=8), keys=("5",), size=(80, 20))
         assert "Memory by device" in many and "HEADROOM" in many
 
     def test_without_a_limit_it_is_relative_and_keeps_its_colours(self):
-        shown = seen(*staged.counted(), keys=("5",))
+        shown = seen(*staged_devices.counted(), keys=("5",))
         assert "no limit known: relative to the fullest" in shown and "╌" not in shown
 
     def test_there_may_be_more_devices_than_columns(self):
@@ -85,25 +86,25 @@ class TestColumns:
 
     def test_letters_name_the_parts_without_colours(self, monkeypatch):
         monkeypatch.setenv("NO_COLOR", "1")
-        shown = seen(*staged.held(), keys=("5",))
+        shown = seen(*staged_devices.held(), keys=("5",))
         assert "PPPPPPPP" in shown and "OOOOOOOO" in shown and "█" not in shown
 
 
 def test_the_cluster_stands_on_top_with_its_fullest_device():
-    shown = seen(*staged.held(), keys=("5",)).splitlines()[1:]  # below the tabs
+    shown = seen(*staged_devices.held(), keys=("5",)).splitlines()[1:]  # below the tabs
     words = "8 devices hold 111G of 192G (58%), most on device 7: 14.8G; source allocator"
     at = next(i for i, row in enumerate(shown) if row.strip() == words)
     assert "█ parameters 16.0G" in shown[at + 2] and "temporaries (estimate)" in shown[at + 2] + shown[at + 3]
 
 
 def test_each_device_has_its_bar_and_the_figures_of_its_allocator():
-    row = line(" 7  node01", seen(*staged.held(), keys=("5",)))
+    row = line(" 7  node01", seen(*staged_devices.held(), keys=("5",)))
     assert {"14.8G", "24.0G", "15.8G", "8.0G", "2.0G", "4.0G", "256M", "512M"} <= set(row.split())
     assert "█████" in row
 
 
 def test_without_allocators_it_says_so_and_claims_nothing():
-    shown = seen(*staged.counted(), keys=("5",))
+    shown = seen(*staged_devices.counted(), keys=("5",))
     assert "source arrays" in shown
     assert not any(word in shown for word in ("LIMIT", "UNEXPL", "temporaries", "LARGEST FREE"))
     # The devices differ only in the fullest one's favour: its bar is the longest.
@@ -112,7 +113,7 @@ def test_without_allocators_it_says_so_and_claims_nothing():
 
 
 def test_of_arrays_that_were_counted_long_ago_that_is_said():
-    told = staged.counted()
+    told = staged_devices.counted()
     assert "counted" not in seen(*told, keys=("5",))
     long_ago = builders.pulse(0, counted_ms=int((builders.NOW - 42) * 1000))
     assert "source arrays; arrays counted 42s ago" in seen(
@@ -129,7 +130,7 @@ def test_where_only_others_have_limits_the_share_is_unknown():
 
 
 def test_a_simulated_limit_is_called_simulated():
-    told = staged.counted()
+    told = staged_devices.counted()
     for index in range(builders.PROCESSES):
         limited = builders.pulse(index)
         sample = replace(limited.devices, limit_bytes=(GIB * 24,) * builders.DEVICES)
@@ -145,16 +146,16 @@ def test_a_simulated_limit_is_called_simulated():
 
 
 def test_what_grows_is_named_with_the_line_that_makes_it():
-    shown = seen(*staged.held(), keys=("5",))
+    shown = seen(*staged_devices.held(), keys=("5",))
     assert "+240M/min  unnamed  240M  train.py:88 log_metrics" in shown
-    assert "nothing found" in seen(*staged.counted(), keys=("5",))
+    assert "nothing found" in seen(*staged_devices.counted(), keys=("5",))
 
 
 def test_what_a_launch_adds_is_held_against_what_is_free():
-    shown = seen(*staged.held(), keys=("5",))
+    shown = seen(*staged_devices.held(), keys=("5",))
     assert "▲ evaluate +12.0G of 9.2G free" in shown
     assert "train_step +9.3G of 9.2G free · running" in shown and "▲ train_step" not in shown
-    assert "train_step +9.3G, limit unknown" in seen(*staged.counted(), keys=("5",))
+    assert "train_step +9.3G, limit unknown" in seen(*staged_devices.counted(), keys=("5",))
 
 
 def test_it_can_be_sorted_by_a_part():
@@ -163,7 +164,7 @@ def test_it_can_be_sorted_by_a_part():
         rows = [row for row in stage.text.splitlines() if "node0" in row]
         assert "▼USED" in stage.text and rows[0].split()[0] == "7"
 
-    play(act, *staged.held())
+    play(act, *staged_devices.held())
 
 
 def test_enter_leads_to_the_device_in_the_mesh_and_back():
@@ -173,17 +174,17 @@ def test_enter_leads_to_the_device_in_the_mesh_and_back():
         await stage.press("5")
         assert any(row.startswith("▌") and " 7  node01" in row for row in stage.text.splitlines())
 
-    play(act, *staged.held())
+    play(act, *staged_devices.held())
 
 
 def test_a_device_that_is_gone_holds_nothing():
-    shown = seen(*staged.held(), builders.trouble(1, "closed"), keys=("5",))
+    shown = seen(*staged_devices.held(), builders.trouble(1, "closed"), keys=("5",))
     assert "4 devices hold" in shown and "n/a" in line(" 7×  node01", shown)
 
 
 def test_where_there_is_little_room_the_devices_have_it():
-    assert "HEADROOM" not in seen(*staged.held(), keys=("5",), size=(60, 16))
-    assert "HEADROOM" in seen(*staged.held(), keys=("5",), size=(80, 24))
+    assert "HEADROOM" not in seen(*staged_devices.held(), keys=("5",), size=(60, 16))
+    assert "HEADROOM" in seen(*staged_devices.held(), keys=("5",), size=(80, 24))
 
 
 @pytest.mark.parametrize(
@@ -197,7 +198,7 @@ def test_where_there_is_little_room_the_devices_have_it():
     ],
 )
 def test_devices_are_filtered_by_what_holds_their_memory(typed, ids):
-    shown = seen(*staged.held(), keys=("5", "slash", *typed, "enter"))
+    shown = seen(*staged_devices.held(), keys=("5", "slash", *typed, "enter"))
     rows = (row.lstrip("▌").split() for row in shown.splitlines())
     assert [int(row[0]) for row in rows if row[1:2] in (["node00"], ["node01"])] == ids
     assert f"{len(ids)} of 8" in shown
@@ -205,5 +206,5 @@ def test_devices_are_filtered_by_what_holds_their_memory(typed, ids):
 
 @pytest.mark.parametrize("screen", ["D", "5"])
 def test_devices_of_a_stopped_process_have_its_sign(screen):
-    shown = seen(*staged.held(), builders.trouble(1, "silent"), keys=(screen,), size=(60, 24))
+    shown = seen(*staged_devices.held(), builders.trouble(1, "silent"), keys=(screen,), size=(60, 24))
     assert " 0  node00" in shown and " 4z  node01" in shown

@@ -11,9 +11,9 @@ from textual.color import Color
 from jaxtop import wire
 from jaxtop.tui.core.moment import NO_SELECTION, Selection
 from jaxtop.tui.core.palette import DARK, PALETTES
-from tests import staged_collectives
-from tests.mesh_runs import DATA_MODEL, MIB, NOW, a_run, drive, pulse
 from tests.stage import play
+from tests.staged import collectives as staged_collectives
+from tests.staged.mesh import DATA_MODEL, MIB, NOW, a_run, drive, pulse
 from tests.stories import hello, link, tell
 
 SIZES = [(80, 24), (120, 40), (200, 50)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.stage import line, play, shown_after
-from tests.staged_collectives import with_native
+from tests.staged.collectives import with_native
 
 
 def test_native_frames_stand_below_the_lines_of_their_thread():

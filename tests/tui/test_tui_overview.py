@@ -26,17 +26,21 @@ from jaxtop.tui.draw.panel import Heading, beside, cut, panel, wrapped
 from jaxtop.tui.draw.panes.curves import shaded
 from jaxtop.tui.draw.panes.finding import figure_of
 from jaxtop.tui.draw.sparkline import area
-from tests import builders, made_sessions, staged_collectives, staged_parts
+from jaxtop.wire import LinkState
+from tests import builders
 from tests.builders import NOW, agent_id, frame
 from tests.cases import thorough
-from tests.reels import Reel
+from tests.made import sessions as made_sessions
+from tests.played.reels import Reel
 from tests.stage import Stage, play, shown_after
-from tests.staged_findings import Staged, reports, trains
-from tests.staged_hardware import working
+from tests.staged import collectives as staged_collectives
+from tests.staged import parts as staged_parts
+from tests.staged.findings import Staged, reports, trains
+from tests.staged.hardware import working
 
 LATE = staged_collectives.late()
 TRAINING = builders.training()
-DIED = [*builders.well(), frame(agent_id(1), wire.Link("closed", "x"), NOW, 9)]
+DIED = [*builders.well(), frame(agent_id(1), wire.Link(LinkState.CLOSED, "x"), NOW, 9)]
 
 
 def test_a_straggler_is_the_first_thing_and_enter_opens_its_proof():
@@ -209,7 +213,7 @@ def test_where_the_proof_has_no_room_its_explanation_opens(size):
 @pytest.mark.parametrize("size", [(120, 40), thorough((80, 24)), thorough((60, 11)), (40, 10)])
 def test_keys_are_about_the_finding_that_is_selected(size):
     run = lost_loss()
-    run.tell(1, wire.Link("closed", "x"))
+    run.tell(1, wire.Link(LinkState.CLOSED, "x"))
     run.train(4, lambda index, at, step: trains(index, at, step) if index == 0 else None)
 
     async def act(stage: Stage) -> None:
@@ -259,7 +263,7 @@ def dead():
     """Two processes, of which the second died."""
     run = Staged()
     run.train(20)
-    run.tell(1, wire.Link("closed", "x"))
+    run.tell(1, wire.Link(LinkState.CLOSED, "x"))
     run.train(4, lambda index, at, step: trains(index, at, step) if index == 0 else None)
     return run.frames
 

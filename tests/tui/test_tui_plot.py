@@ -20,12 +20,14 @@ from jaxtop.tui.draw.plot import LETTERS, PlotFrame, PlotLine, extent, plot, sum
 from jaxtop.tui.draw.plot_page import PlotPage, page
 from jaxtop.tui.draw.plotted import Beside, PlotSubject, few
 from jaxtop.tui.playback import Start
-from tests import builders, staged_hardware
+from jaxtop.wire import LinkState
+from tests import builders
 from tests.builders import NOW, agent_id, frame
 from tests.cases import thorough
-from tests.reels import LONG, Reel, session
+from tests.played.reels import LONG, Reel, session
 from tests.stage import Stage, line, play, shown_after
-from tests.staged_hardware import working
+from tests.staged import hardware as staged_hardware
+from tests.staged.hardware import working
 
 INK = ink_of(DARK, plain=True)
 DOTS = {chr(0x2800 + bits) for bits in range(1, 256)}
@@ -321,7 +323,7 @@ class TestScreen:
             await stage.press("D", "j", "0")
             again = replace(staged_hardware.hello(0), agent="f" * 16, started_ms=int(NOW * 1000) + 5000)
             pulses = [frame("f" * 16, staged_hardware.pulse(0), NOW + i, 1 + i) for i in range(3)]
-            up = frame("f" * 16, wire.Link("up", "10.0.0.0:7411"), NOW, 0)
+            up = frame("f" * 16, wire.Link(LinkState.UP, "10.0.0.0:7411"), NOW, 0)
             stage.feed.frames = [up, frame("f" * 16, again), *pulses]
             await stage.paint()
             assert "utilisation of device 1" in stage.text

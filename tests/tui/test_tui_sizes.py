@@ -14,8 +14,11 @@ from jaxtop.tui.app import JaxtopApp
 from jaxtop.tui.draw import table_lines as draw
 from jaxtop.tui.screens import SCREENS
 from jaxtop.tui.widgets.table import Table
-from tests import builders, stage, staged, staged_collectives, staged_hardware
+from tests import builders, stage
 from tests.cases import thorough
+from tests.staged import collectives as staged_collectives
+from tests.staged import devices as staged_devices
+from tests.staged import hardware as staged_hardware
 from tests.support import SOAK
 from tests.tui.test_tui_table import COLUMNS, drive
 
@@ -51,7 +54,7 @@ def stuck_is_a_failure() -> Iterator[None]:
 @pytest.mark.usefixtures("stuck_is_a_failure")
 def test_every_key_is_answered_at_any_size(size):
     dice = random.Random(f"{size}")
-    frames = [*staged_collectives.late(), *(f for f in staged.at_odds() if f.kind == "programs")]
+    frames = [*staged_collectives.late(), *(f for f in staged_devices.at_odds() if f.kind == "programs")]
     screens = [each.key for each in SCREENS]
 
     async def run() -> None:
@@ -102,7 +105,7 @@ def test_sorting_by_a_column_for_which_there_is_no_room_ends(monkeypatch, size):
 
 def of_all_screens():
     """Frames that give every screen something to show."""
-    more = (*staged.at_odds(), *staged.held(), *staged_collectives.standing())
+    more = (*staged_devices.at_odds(), *staged_devices.held(), *staged_collectives.standing())
     kinds = ("programs", "arrays", "stacks")
     return [
         *staged_collectives.late(),

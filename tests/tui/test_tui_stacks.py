@@ -13,12 +13,13 @@ from jaxtop.tui.app import JaxtopApp
 from jaxtop.tui.core.moment import Selection
 from jaxtop.tui.screens import SCREENS
 from jaxtop.tui.screens.base import ScreenPane
+from jaxtop.wire import LinkState
 from tests import builders
 from tests import stage as staging
-from tests import staged_collectives as staged
 from tests.builders import agent_id, frame
-from tests.reels import Reel
+from tests.played.reels import Reel
 from tests.stage import Stage, line, play, shown_after
+from tests.staged import collectives as staged_collectives
 
 
 def seen(*frames, keys=("9",), size=(200, 50)) -> str:
@@ -37,44 +38,47 @@ class TestTheTree:
     def test_of_a_recording_nobody_is_asked(self):
         shown = seen(*builders.well())
         assert "no stacks until here" in shown and "Sample now" not in shown and "press p" not in shown
-        assert "press p" not in seen(*staged.standing())
+        assert "press p" not in seen(*staged_collectives.standing())
 
     def test_the_sign_of_its_tab_is_explained_where_no_diagnosis_says_it(self):
         """A run of which all processes have died has no diagnosis of now."""
-        told, since = staged.standing(), int((builders.NOW - 9) * 1000)
+        told, since = staged_collectives.standing(), int((builders.NOW - 9) * 1000)
         stall = wire.Stall("train_step", since, 1000)
         for second in range(1, 16):
-            for i in range(staged.HOSTS):
-                at, launches = builders.NOW + second, 19 if i == staged.HOSTS - 1 else 20
-                pulse = builders.pulse(i, at, staged.DEVICES, launches, stall=stall)
+            for i in range(staged_collectives.HOSTS):
+                at, launches = builders.NOW + second, 19 if i == staged_collectives.HOSTS - 1 else 20
+                pulse = builders.pulse(i, at, staged_collectives.DEVICES, launches, stall=stall)
                 told.append(frame(agent_id(i), pulse, at, 10 + second))
-        for i in range(staged.HOSTS):
-            told.append(frame(agent_id(i), wire.Link("dead", f"10.0.0.{i}:7411"), builders.NOW + 17))
+        for i in range(staged_collectives.HOSTS):
+            told.append(frame(agent_id(i), wire.Link(LinkState.DEAD, f"10.0.0.{i}:7411"), builders.NOW + 17))
         shown = seen(*told)
         assert "▲ Stalled: " in shown and "load_batch" in shown, shown
 
     def test_hosts_that_stand_alike_are_one_line_and_the_odd_one_another(self):
-        shown = seen(*staged.standing())
+        shown = seen(*staged_collectives.standing())
         assert line("▸ hosts 0–2", shown).split()[-6:] == [
             "waits", "train.py:51", "train", "jax/_src/array.py:631", "_value", "2s",
         ]  # fmt: skip
         assert "data.py:88 load_batch" in line("host 3 (node03)  ", shown)
 
     def test_the_column_of_their_number_is_called_as_the_run_calls_them(self):
-        assert "WHO" in line(" HOSTS ", seen(*staged.standing()))
+        assert "WHO" in line(" HOSTS ", seen(*staged_collectives.standing()))
         together = [
-            frame(agent_id(i), builders.hello(i, staged.HOSTS, staged.DEVICES, hostname="vm"))
-            for i in range(staged.HOSTS)
+            frame(
+                agent_id(i),
+                builders.hello(i, staged_collectives.HOSTS, staged_collectives.DEVICES, hostname="vm"),
+            )
+            for i in range(staged_collectives.HOSTS)
         ]
-        shown = seen(*staged.standing(), *together)
+        shown = seen(*staged_collectives.standing(), *together)
         assert "▸ processes 0–2" in shown and "WHO" in line(" PROCESSES ", shown)
 
     def test_what_holds_the_run_up_stands_on_top(self):
-        first = seen(*staged.standing()).splitlines()[3]
+        first = seen(*staged_collectives.standing()).splitlines()[3]
         assert "host 3 has not launched it: data.py:88 load_batch" in first
 
     def test_a_group_unfolds_to_hosts_threads_and_lines(self):
-        shown = seen(*staged.standing(), keys=("9", "enter"))
+        shown = seen(*staged_collectives.standing(), keys=("9", "enter"))
         rows = [row.strip(" ▌") for row in shown.splitlines()]
         at = next(i for i, row in enumerate(rows) if "▾ hosts 0–2" in row)
         assert [row.split("  ")[0] for row in rows[at + 1 : at + 7]] == [
@@ -94,12 +98,12 @@ class TestTheTree:
             await stage.paint()
             assert "▾ hosts 0–2" in stage.text and "main thread" in stage.text
 
-        play(act, *staged.standing())
+        play(act, *staged_collectives.standing())
 
     def test_words_and_conditions_find_hosts_by_what_stands_in_their_stacks(self):
-        shown = seen(*staged.standing(), keys=("9", "slash", *"load_batch", "enter"))
+        shown = seen(*staged_collectives.standing(), keys=("9", "slash", *"load_batch", "enter"))
         assert "1 of 4" in shown and "▸ hosts 0–2" not in shown and "▾ hosts 0–2" not in shown
-        shown = seen(*staged.standing(), keys=("9", "slash", *"function~_value", "enter"))
+        shown = seen(*staged_collectives.standing(), keys=("9", "slash", *"function~_value", "enter"))
         assert "3 of 4" in shown
 
     def test_a_host_under_the_cursor_is_selected_on_the_other_screens(self):
@@ -110,17 +114,17 @@ class TestTheTree:
             assert stage.screen_shown == "screen-mesh"
             assert stage.app.navigation.selection.device_key == (agent_id(3), 12)
 
-        play(act, *staged.standing())
+        play(act, *staged_collectives.standing())
 
     def test_the_rows_stay_unfolded_when_the_next_stacks_come(self):
         async def act(stage: Stage) -> None:
             await stage.press("9", "enter")
-            again = staged.stacks(staged.WAITS, ago=0)
+            again = staged_collectives.stacks(staged_collectives.WAITS, ago=0)
             stage.feed.frames = [frame(agent_id(i), again) for i in range(3)]
             await stage.paint()
             assert "▾ hosts 0–2" in stage.text and "0s" in line("▾ hosts 0–2", stage.text)
 
-        play(act, *staged.standing())
+        play(act, *staged_collectives.standing())
 
     def test_who_runs_its_own_code_while_others_wait_stands_out(self):
         async def act(stage: Stage) -> None:
@@ -129,17 +133,17 @@ class TestTheTree:
             assert "△ own code" in running and "△" not in waiting
             assert waiting.count("█") > running.count("█") > 0  # three of four, and one
 
-        play(act, *staged.standing())
+        play(act, *staged_collectives.standing())
 
     def test_where_nobody_waits_nobody_stands_out(self):
-        again = staged.stacks(staged.LOADS, ago=0)
+        again = staged_collectives.stacks(staged_collectives.LOADS, ago=0)
 
         async def act(stage: Stage) -> None:
             stage.feed.frames = [frame(agent_id(i), again) for i in range(4)]
             await stage.press("9")
             assert "own code" in stage.text and "△ own code" not in stage.text
 
-        play(act, *staged.standing())
+        play(act, *staged_collectives.standing())
 
     def test_below_are_the_lines_of_all_main_threads_as_one_tree(self):
         async def act(stage: Stage) -> None:
@@ -160,14 +164,14 @@ class TestTheTree:
             await stage.paint()
             assert "Main threads" not in stage.text  # the rows need the room
 
-        play(act, *staged.standing())
+        play(act, *staged_collectives.standing())
 
 
 class Asked:
     """Answers that a test puts in."""
 
     def __init__(self, count: int) -> None:
-        self.asked, self.answered, self.silent = count, 0, 0
+        self.asked, self.answered, self.unanswered = count, 0, 0
         self.refused: Counter[str] = Counter()
 
 
@@ -227,8 +231,16 @@ class TestAsking:
                 asker.questions[-1][2].answered = 2
                 ago = 1.0 - sample / 100
                 stage.feed.frames = [
-                    frame(agent_id(0), staged.stacks(staged.WAITS, ago), sequence=20 + sample),
-                    frame(agent_id(1), staged.stacks(staged.LOADS, ago), sequence=20 + sample),
+                    frame(
+                        agent_id(0),
+                        staged_collectives.stacks(staged_collectives.WAITS, ago),
+                        sequence=20 + sample,
+                    ),
+                    frame(
+                        agent_id(1),
+                        staged_collectives.stacks(staged_collectives.LOADS, ago),
+                        sequence=20 + sample,
+                    ),
                 ]
                 await stage.paint()
                 if sample < 5:
@@ -242,7 +254,7 @@ class TestAsking:
     def test_sampling_ends_where_processes_do_not_answer_and_large_runs_are_asked_once(self):
         async def act(stage, asker):
             await stage.press("p")
-            asker.questions[-1][2].silent = len(asker.questions[-1][1])
+            asker.questions[-1][2].unanswered = len(asker.questions[-1][1])
             for _ in range(4):
                 await stage.paint()
             assert len(asker.questions) == 1
@@ -261,7 +273,7 @@ class TestAsking:
         async def act(stage, asker):
             for key, screen in (("2", "mesh"), ("6", "collectives"), ("9", "stacks")):
                 await stage.press(key, "c")
-                assert asker.questions[-1][0] == "capture"
+                assert asker.questions[-1][0] == "window"
                 assert stage.screen_shown == f"screen-{screen}"
                 asker.questions[-1][2].answered = 2
                 await stage.paint()
@@ -274,7 +286,7 @@ class TestAsking:
             await stage.press("c")
             answers = asker.questions[0][2]
             answers.refused = Counter({"this run is read-only (JAXTOP_READONLY=1)": 1})
-            answers.silent = 1
+            answers.unanswered = 1
             await stage.paint()
             why = "1 refused: this run is read-only (JAXTOP_READONLY=1); 1 did not answer"
             assert stage.said[-1] == f"asked 2 processes for a profiler window: 0 answered; {why}"
@@ -410,7 +422,7 @@ class TestTheLastLine:
             assert all(each in bar for each in (*keys, "1 Overview", "? Help", "q Quit"))
             assert len(bar) <= width
 
-        play(act, *staged.late(), size=(width, 24))
+        play(act, *staged_collectives.late(), size=(width, 24))
 
     def test_on_high_terminals_screens_and_keys_have_a_line_each(self):
         async def act(stage: Stage) -> None:
@@ -418,7 +430,7 @@ class TestTheLastLine:
             keys = ("⏎ Proof", "i Why", "space Pause", ": Palette", "? Help", "q Quit")
             assert all(each in stage.line("keys") for each in keys)
 
-        play(act, *staged.late(), size=(200, 40))
+        play(act, *staged_collectives.late(), size=(200, 40))
 
 
 def test_the_app_asks_nobody_unless_it_is_given_a_way():
@@ -426,7 +438,7 @@ def test_the_app_asks_nobody_unless_it_is_given_a_way():
 
 
 def test_stacks_of_a_stopped_process_are_of_the_past():
-    shown = seen(*staged.standing(), builders.trouble(0, "silent"), keys=("9", "enter"))
+    shown = seen(*staged_collectives.standing(), builders.trouble(0, "silent"), keys=("9", "enter"))
     assert "stacks of 3 of 3 live processes; last stacks of 1 stopped process" in shown
     assert "waited" in line("▾ host 0 (node00)", shown)
     assert "waits" in line("host 1 (node01)", shown)
@@ -448,4 +460,4 @@ def test_old_stacks_are_dimmed_and_say_what_was():
         tones = {table._tone(node, stage.app.palette) for node in table.shown}
         assert tones == {stage.app.palette.muted}
 
-    play(act, *staged.standing(), size=(200, 50))
+    play(act, *staged_collectives.standing(), size=(200, 50))

@@ -26,6 +26,7 @@ from jaxtop.tui.screens import SCREENS
 from jaxtop.tui.screens.devices import DevicesScreen
 from jaxtop.tui.screens.events import EventsScreen
 from jaxtop.tui.screens.hosts import HostsScreen
+from jaxtop.wire import LinkState
 from tests import builders
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def two_hosts(**more) -> Cluster:
     mesh = wire.Mesh((("data", 2), ("model", 2)), wire.pack_ids((0, 1, 2, 3)))
     for index in range(2):
         agent = f"a{index}"
-        cluster.apply(agent, wire.Link("up", f"10.0.0.{index}:7410"), START)
+        cluster.apply(agent, wire.Link(LinkState.UP, f"10.0.0.{index}:7410"), START)
         cluster.apply(agent, hello(agent, index), START)
         cluster.apply(agent, wire.Arrays(int(START * 1000), meshes=(mesh,)), START)
         for second in range(1, 5):
@@ -177,7 +178,7 @@ def test_memory_of_a_host_is_unknown_where_that_of_a_device_is():
 
 def test_a_host_that_died_keeps_its_line_and_claims_no_figures():
     cluster = two_hosts()
-    cluster.apply("a1", wire.Link("closed", "10.0.0.1:7410"), START + 4)
+    cluster.apply("a1", wire.Link(LinkState.CLOSED, "10.0.0.1:7410"), START + 4)
 
     async def steps(app, pilot):
         assert app.cells("state") == ["● live", "× died"]
@@ -234,7 +235,7 @@ def test_no_hosts_are_explained():
 
     async def steps(app, pilot):
         assert "no processes yet: waiting for a run" in "\n".join(app.lines)
-        cluster.apply("", wire.Link("connecting", "10.0.0.9:7410"), START)
+        cluster.apply("", wire.Link(LinkState.CONNECTING, "10.0.0.9:7410"), START)
         app.view.show(Moment(cluster, NOW))
         await pilot.pause()
         assert "no processes yet: no answer from 10.0.0.9:7410" in "\n".join(app.lines)
@@ -356,7 +357,7 @@ def test_a_new_mesh_brings_its_axes_and_the_order_stays():
 
 def test_devices_of_a_process_that_died_claim_no_figures_and_are_not_the_measure():
     cluster = two_hosts()
-    cluster.apply("a1", wire.Link("dead", "10.0.0.1:7410"), START + 4)
+    cluster.apply("a1", wire.Link(LinkState.DEAD, "10.0.0.1:7410"), START + 4)
 
     async def steps(app, _pilot):
         assert app.cells("state") == ["● live", "● live", "× died", "× died"]
@@ -433,7 +434,7 @@ def eventful() -> Cluster:
     cluster = two_hosts()
     cluster.apply("a0", wire.Compile(1, "train_step", 3120), START + 1)
     cluster.apply("a1", wire.Event(1, "warning", "recompile", "train_step was compiled again"), START + 2)
-    cluster.apply("a1", wire.Link("dead", "10.0.0.1:7410"), START + 3)
+    cluster.apply("a1", wire.Link(LinkState.DEAD, "10.0.0.1:7410"), START + 3)
     return cluster
 
 

@@ -20,10 +20,10 @@ import pytest
 from jaxtop.tui.screens import SCREENS
 from tests import support
 from tests.cases import thorough
-from tests.logins import needs_sshd, sshd
+from tests.real.logins import needs_sshd, sshd
+from tests.real.terminals import in_a_terminal
+from tests.real.written import TerminalScreen
 from tests.support import JAXTOP, PYTHON, ROOT, eventually, processes, states, training
-from tests.terminals import in_a_terminal
-from tests.written import TerminalScreen
 
 pytestmark = [pytest.mark.jax, pytest.mark.netns, pytest.mark.newest, pytest.mark.together("netns")]
 

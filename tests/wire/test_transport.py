@@ -14,10 +14,10 @@ import pytest
 import zmq
 
 from jaxtop.base import keys
-from jaxtop.transport import Question, Server, Subscriber, client, reachability
+from jaxtop.transport import Outcome, Question, Server, Subscriber, client
 from jaxtop.transport.listener import ALLOWED_BYTES
 from jaxtop.transport.telemetry import MAX_SENT
-from tests.sockets import Agent, Relay, RelaySocket, local, noticed, outcome_of
+from tests.real.sockets import Agent, Relay, RelaySocket, local, noticed, outcome_of
 from tests.support import PYTHON, SOAK, environment, eventually, free_port, processes, run
 
 MARK = b"a figure that only the owner may read"
@@ -528,7 +528,7 @@ def test_ipv6_works_as_well(owner, viewers):
     _, telemetry = agent.server.bind("::1", first)
     viewers(agent, endpoint=f"[::1]:{telemetry}")
     agent.until(lambda: agent.server.viewers == 1)
-    assert outcome_of(f"[::1]:{telemetry}") == reachability.GREETS
+    assert outcome_of(f"[::1]:{telemetry}") == Outcome.GREETED
     agent.server.close()
 
 

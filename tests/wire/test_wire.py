@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from jaxtop import wire
-from tests.every_message import HELLO, MESSAGES, PULSE, mutated, parts
+from tests.made.every_message import HELLO, MESSAGES, PULSE, mutated, parts
 
 REQUESTS = (wire.Request("pace", 500), wire.Reply("ping", "no", 10))
 MUTATIONS = 6000

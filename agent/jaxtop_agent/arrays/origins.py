@@ -19,7 +19,7 @@ ray torch tensorflow tensorflow_datasets datasets wandb mlflow trackio tensorboa
 absl clu fire click typer IPython ipykernel traitlets tornado jupyter_client nbclient marimo
 """
 LIBRARIES = frozenset(_LIBRARIES.split())
-# File names of code that is in no file but belongs to the user.
+# The file names of code that belongs to the user but is in no file.
 _SPOKEN = ("<string>", "<stdin>", "<ipython")
 # The script is within this many calls of a compilation.
 DEEPEST = 200
@@ -27,7 +27,7 @@ INSTALLED = ("site-packages", "dist-packages")
 
 
 def created(traceback: Any) -> str | None:
-    """Return the line that created something, as "train.py:57 init"; None if all frames are libraries'."""
+    """Return the line that created something, as "train.py:57 init"; None if all frames are in libraries."""
     try:
         for frame in traceback.frames:  # the innermost first
             file = frame.file_name

@@ -23,7 +23,7 @@ class WatchedNames:
 
     def __init__(self) -> None:
         self.callables: dict[str, Callable[[], Any]] = {}
-        # Each keeps its places: a state that is registered again in every step has the same ones.
+        # A state that is registered again in every step keeps its places.
         self._walks: dict[str, Walk] = {}
         self._arrays: dict[str, list[tuple[weakref.ref[Any], Path]]] = {}
         self.changes = 0

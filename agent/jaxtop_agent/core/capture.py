@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.base import debuglog
-from jaxtop.wire import CaptureState
+from jaxtop.wire import BEGIN_CAPTURE, END_CAPTURE, CaptureState
 from jaxtop.wire.captures import FAILED, OPEN, STOPPING, WAITING
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class CaptureExchange:
             return "a request about a capture has to name it", None
         is_it = asked is not None and asked.ask.id == ask.id
         self._heard_at = time.monotonic() if is_it else self._heard_at
-        if request.what == "profile":
+        if request.what == BEGIN_CAPTURE:
             if not is_it and asked is not None and self._progress_of(asked).phase != FAILED:
                 return BUSY, None
             if not is_it:
@@ -81,7 +81,7 @@ class CaptureExchange:
                 self.asked, self._heard_at = RequestedCapture(ask, at), time.monotonic()
         elif not is_it:
             return OVER, None
-        elif request.what == "profile_end":
+        elif request.what == END_CAPTURE:
             self.asked = None
             return "", None
         assert self.asked is not None

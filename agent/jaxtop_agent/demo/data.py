@@ -20,7 +20,7 @@ from jaxtop_agent.demo.model import CONTEXT
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-LENGTH = CONTEXT + 1  # one more: the model learns the byte that follows each byte
+LENGTH = CONTEXT + 1  # the model learns to predict the next byte
 BOOKS = (argparse, ast, dataclasses, inspect, logging, pathlib, subprocess, textwrap)
 
 

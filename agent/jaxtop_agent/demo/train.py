@@ -90,7 +90,7 @@ def train(
         return lm.take_over(state)
 
     agreement = Agreement(duration, turns)
-    report = LossReport(silent=jax.process_index() != 0)
+    report = LossReport(is_printed=jax.process_index() == 0)
     report.begin(state.params, mesh)
     planting = Planting((jax.process_index(), jax.process_count(), mesh), rebuild, report.show)
     checkpoints = Checkpoints(save_every)
@@ -180,10 +180,10 @@ class Agreement:
 class LossReport:
     """The lines that process 0 prints: every two seconds, because to read a loss is to wait for it."""
 
-    def __init__(self, *, silent: bool) -> None:
+    def __init__(self, *, is_printed: bool) -> None:
         self.loss: Any = None
         self.held_out: Any = None
-        self._silent = silent
+        self._is_printed = is_printed
         self._first: float | None = None
         self._last_printed = (0, 0.0)
 
@@ -215,7 +215,7 @@ class LossReport:
         self.show(f"done: loss {self._first or last:.2f} -> {last:.2f} over {i} steps")
 
     def show(self, line: str) -> None:
-        if not self._silent:
+        if self._is_printed:
             print(line, flush=True)
 
 

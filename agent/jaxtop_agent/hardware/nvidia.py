@@ -110,7 +110,7 @@ class Nvidia:
 
     def read(self, now: float) -> Sequence[Figures]:
         if self._xids is not None:
-            self._xids.look(" while nobody watched" if self._has_rested else "")
+            self._xids.report_new(" while nobody watched" if self._has_rested else "")
         self._has_rested = False
         return [{} if gpu is None else self._read(gpu, now) for gpu in self._gpus]
 

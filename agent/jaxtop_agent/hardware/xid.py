@@ -68,7 +68,7 @@ class Xids:
                 self._refused = True
         self.is_deaf = self._refused  # to at least one of them
 
-    def look(self, when: str) -> None:
+    def report_new(self, when: str) -> None:
         """Report the XIDs since the previous call, without waiting; `when` says when they came."""
         for _ in range(AT_ONCE):
             try:

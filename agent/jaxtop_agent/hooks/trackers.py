@@ -108,7 +108,7 @@ class TrackerCalls:
         with suppress(jaxprivate.Missing):  # then the ledger looks for the libraries, every two seconds
             self._listeners = jaxprivate.MonitoringListeners(_ignore, self._after_event, _ignore)
             self._listeners.register()
-        self.look()
+        self.wrap_new()
         return "on"
 
     def uninstall(self) -> None:
@@ -122,7 +122,7 @@ class TrackerCalls:
         if self._listeners is not None:
             self._listeners.unregister()
 
-    def look(self) -> None:
+    def wrap_new(self) -> None:
         """Wrap the methods of libraries that have been imported since the last time."""
         if not any(each.module in sys.modules for each in self._absent):
             return
@@ -144,7 +144,7 @@ class TrackerCalls:
         self._noted.clear()
         self._last.clear()
 
-    def taken(self) -> tuple[list[LoggedCall], bool]:
+    def take_calls(self) -> tuple[list[LoggedCall], bool]:
         """Return what was noted since the last time, and whether there was more before it."""
         has_gap, self._has_gap = self._has_gap, False
         return [self._noted.popleft() for _ in range(len(self._noted))], has_gap
@@ -166,7 +166,7 @@ class TrackerCalls:
     def _after_event(self, *_: object, **__: object) -> None:
         if self._absent:
             with suppress(Exception):  # an error here must not stop the user's compilation
-                self.look()
+                self.wrap_new()
 
     def _wrap(self, method: _Method, owner: type) -> None:
         original = vars(owner)[method.name]

@@ -56,9 +56,9 @@ class Courses:
         """Note what was reported and logged since the last time, and send what is notable."""
         for each in self._progress.taken():
             self._note_reported(each)
-        self._logged.look()
+        self._logged.read_new()
         self._board.ledger.logged = self._logged.latest
-        for at, served in () if self._scraper is None else self._scraper.taken():
+        for at, served in () if self._scraper is None else self._scraper.take_figures():
             for name, value in served.items():
                 self._curves.note(name, SERVED, value, at)
         if self._notes != self._notes_sent:

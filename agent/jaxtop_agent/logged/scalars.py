@@ -90,12 +90,12 @@ class LoggedScalars:
         self._step = self._reports = self._turn = 0
         self.latest: Step | None = None
 
-    def look(self) -> None:
+    def read_new(self) -> None:
         """Read what was added to the files and what was called. A file that cannot be read is left out."""
         before = self._reports
         self._read_files()
         if self._calls is not None:
-            self._calls.look()
+            self._calls.wrap_new()
             self._read_calls(self._calls)
         if self._reports != before:
             # Each pulse has them, so they are few; whether the run learns is what matters most.
@@ -118,7 +118,7 @@ class LoggedScalars:
                 del self._files[key]
 
     def _read_calls(self, calls: TrackerCalls) -> None:
-        found, has_gap = calls.taken()
+        found, has_gap = calls.take_calls()
         seen: set[tuple[str, str]] = set()
         for each in found:
             is_first = (each.tracker, each.name) not in seen

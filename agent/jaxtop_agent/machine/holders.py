@@ -128,12 +128,12 @@ class Children:
     def read(self) -> ChildBytes:
         if time.monotonic() >= self._due:
             before = time.thread_time()
-            self._last = self._look()
+            self._last = self._measure()
             took = time.thread_time() - before
             self._due = time.monotonic() + max(CHILDREN_EVERY, took / SHARE)
         return self._last
 
-    def _look(self) -> ChildBytes:
+    def _measure(self) -> ChildBytes:
         found = self._descendants()
         if found is None:
             return ChildBytes()

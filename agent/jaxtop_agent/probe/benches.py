@@ -50,7 +50,7 @@ class MemoryBench:
         import numpy as np
 
         self._bytes = 3 * plan.memory_bytes
-        ones = ones_to_copy(plan.memory_bytes // 4)
+        ones = unaligned_ones(plan.memory_bytes // 4)
         self._step = jax.jit(lambda y, b: y * np.float32(0.5) + b, donate_argnums=0)
         self._y = [jax.device_put(ones, device, may_alias=False) for device in devices]
         self._b = [jax.device_put(ones, device, may_alias=False) for device in devices]
@@ -119,7 +119,7 @@ class Transfer:
         import numpy as np
 
         self._devices = devices
-        self._host = ones_to_copy(plan.transfer_bytes // 4)
+        self._host = unaligned_ones(plan.transfer_bytes // 4)
         self._copy = jax.jit(lambda x: x + 1)
         self._there = [jax.device_put(self._host, device, may_alias=False) for device in devices]
         # On a CPU, NumPy returns the device array itself, so we copy it explicitly.
@@ -179,7 +179,7 @@ BENCHES: dict[str, type[MemoryBench | Matmul | Dispatch | Transfer]] = {
 }
 
 
-def ones_to_copy(count: int) -> Any:
+def unaligned_ones(count: int) -> Any:
     """Return ones at an unaligned address: a CPU device of older JAX uses an aligned array without a copy."""
     import numpy as np
 

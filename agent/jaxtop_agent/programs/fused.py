@@ -53,7 +53,7 @@ class Fused:
         part = self._parts.get(found.computation)
         return part == DONE or (part is None and _CHAINED in found.instruction.quoted)
 
-    def as_scattered(self, found: FoundCollective, calls: Calls) -> FoundCollective:
+    def as_reduce_scatter(self, found: FoundCollective, calls: Calls) -> FoundCollective:
         """Return a collective as what it does together with the slice of its result."""
         shape = self._sliced.get(found.computation) if found.kind == REDUCE else None
         if shape is None or {each.instruction.opcode for each in calls.calls_to(found.computation)} != {

@@ -166,7 +166,7 @@ class Module:
         }
         ahead, self._found = self._found[::-1], []
         while ahead:  # one by one: freeing thousands at once holds the GIL for milliseconds
-            each = self._fused.as_scattered(ahead.pop(), self._calls)
+            each = self._fused.as_reduce_scatter(ahead.pop(), self._calls)
             if each.instruction.name in wrapped or self._fused.goes_on(each):
                 continue
             op, is_async, start = self._shown_as(each, alone)

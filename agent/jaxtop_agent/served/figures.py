@@ -46,7 +46,7 @@ class ServedFigures:
 
     def take(self, text: str, at: float) -> dict[str, float]:
         """Return the figures of a text that was read at this time, those that matter most first."""
-        said = types(text)
+        kinds = types(text)
         by_name: dict[str, list[ServedSample]] = defaultdict(list)
         breathe = Breather()
         for each in samples(text):
@@ -59,7 +59,7 @@ class ServedFigures:
         counted: dict[str, float] = {}  # how often histograms were fed: often all the same
         for name, series in by_name.items():
             breathe()
-            kind = _kind(name, said, by_name)
+            kind = _kind(name, kinds, by_name)
             if kind in ("counter", "count", "histogram"):
                 self._before.update({(name, each.labels): each.value for each in series})
             if kind == "gauge":
@@ -82,16 +82,16 @@ def _rank(name: str) -> tuple[bool, str]:
     return not any(word in name for word in _FIRST), name
 
 
-def _kind(name: str, said: dict[str, str], by_name: Iterable[str]) -> str:
+def _kind(name: str, kinds: dict[str, str], by_name: Iterable[str]) -> str:
     """Return what a name counts: by its type, else by its ending; empty if it has no figure of its own."""
     if name.endswith(_BUCKET):
         return "histogram"
     whole = name.removesuffix("_count")
-    if name != whole and (f"{whole}{_BUCKET}" in by_name or said.get(whole) in ("histogram", "summary")):
+    if name != whole and (f"{whole}{_BUCKET}" in by_name or kinds.get(whole) in ("histogram", "summary")):
         return "count"
-    if name.endswith("_created") or (name.endswith(_PARTS) and name not in said):
+    if name.endswith("_created") or (name.endswith(_PARTS) and name not in kinds):
         return ""
-    kind = said.get(name) or said.get(name.removesuffix(_TOTAL), "")
+    kind = kinds.get(name) or kinds.get(name.removesuffix(_TOTAL), "")
     return (
         kind if kind in ("counter", "gauge", "summary") else "counter" if name.endswith(_TOTAL) else "gauge"
     )

@@ -42,14 +42,14 @@ class Scraper:
                 if topology.process_index:
                     board.sources[SOURCE] = "waiting: process 0 reads them"
                     return
-                self._look()
+                self._scrape()
             wait(board.bells.served, EVERY_S if topology is not None else PATIENCE_S)
 
-    def taken(self) -> list[tuple[float, dict[str, float]]]:
+    def take_figures(self) -> list[tuple[float, dict[str, float]]]:
         """Return the figures since the last time, with when they were read."""
         return [self._new.popleft() for _ in range(len(self._new))]
 
-    def _look(self) -> None:
+    def _scrape(self) -> None:
         board = self._board
         self.is_away = True
         try:

@@ -3,6 +3,7 @@
 What is where, in the order in which to read it:
 
 - agent.py: the life of the agent: it waits for JAX, starts its threads, and ends them
+- own_threads.py: starts and joins the threads of the agent, and knows their names
 - assembly.py: makes everything that works on the board, and connects it
 - roles.py: what this process is for among those that belong together
 - kin.py: the agents of the same family on this machine

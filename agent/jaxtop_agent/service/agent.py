@@ -24,6 +24,7 @@ from jaxtop_agent.hooks.imports import when_imported
 from jaxtop_agent.hooks.jax import Hooks
 from jaxtop_agent.ledger.phases import Phases
 from jaxtop_agent.loading import Loading, Stopped
+from jaxtop_agent.service.own_threads import AgentThreads
 from jaxtop_agent.steps.progress import Progress
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from jaxtop_agent.core.board import Board
     from jaxtop_agent.core.settings import AgentSettings
     from jaxtop_agent.service.assembly import Assembly
-    from jaxtop_agent.service.logthread import LogThread
 
 # The longest that the agent may delay a script's exit; each call into jaxlib is far shorter.
 PATIENCE = 2.0
@@ -62,14 +62,13 @@ class Agent:
         # Until then it has no thread, no socket and no file.
         self.waits = True
         self.pid = os.getpid()
-        self._workers: list[Worker] = []
+        self._threads = AgentThreads(self._failure)
         self._board: Board | None = None
         self._parts: Assembly | None = None
         self._hooks: Hooks | None = None
         self._call_off: Callable[[], None] = lambda: None
         self._deadline: float | None = None
         self._loader: Worker | None = None
-        self._log: LogThread | None = None
         self.is_over = False
         self.failure = ""  # why this process is not shown
         self.loading = Loading()
@@ -190,7 +189,7 @@ class Agent:
         with self.loading.undivided():
             from jaxtop_agent.service.logthread import LogThread  # not on the script's thread
 
-            self._log = LogThread()
+            self._threads.log = LogThread()
         debuglog.info("agent", f"jaxtop {__version__}, {sys.executable} {sys.argv}, {self._settings}")
         with self.loading.undivided():
             room.require_threads(THREADS)
@@ -224,15 +223,11 @@ class Agent:
             debuglog.warning("agent", "agent.watch() failed", ", ".join(names), error)
 
     def _assemble(self) -> None:
-        from msgspec.structs import replace  # `loading` has imported all of these before
-
-        from jaxtop.store import runfiles
+        from jaxtop.store import runfiles  # `loading` has imported all of these before
         from jaxtop_agent.core import redaction
-        from jaxtop_agent.core.board import Board
         from jaxtop_agent.hardware import worker as hardware
-        from jaxtop_agent.service import roles
         from jaxtop_agent.service.assembly import Assembly, OwnThreads, ScriptSide
-        from jaxtop_agent.service.identity import identify
+        from jaxtop_agent.service.identity import board_of
         from jaxtop_agent.service.kin import adopted
 
         runfiles.explain_no_more()
@@ -244,35 +239,15 @@ class Agent:
             settings = settings._replace(report_to=())
         with suppress(Exception):  # run files that cannot be read
             self.family = adopted(self.family)
-        board = self._board = Board(
-            replace(
-                identify(
-                    settings.name or roles.run_of_ray(self.family),
-                    settings.peak_flops,
-                    settings.simulated_limit,
-                ),
-                family=self.family.id,
-                **roles.of_process(self.role, self.family, serves=settings.scrape is not None),
-            ),
-            interval=settings.interval,
-            sources=settings.sources,
-        )
+        board = self._board = board_of(settings, self.family, self.role)
         assert self._hooks is not None
         script = ScriptSide(self._hooks, self.progress, self.phases, self.watched)
-        own = OwnThreads(self._own_threads, self._own_idents, self._start_late)
+        own = OwnThreads(self._names_of_threads, self._threads.idents, self._threads.start_one_more)
         parts = self._parts = Assembly(board, settings, script, own)
-        self._workers = [Worker(name, run, self._failure(name)) for name, run in parts.work()]
+        self._threads.prepare(parts.work())
         if self.loading.is_stopped:  # `stop` has waited long enough, and closed the bells
             raise Stopped
-        for worker in self._workers:
-            worker.start()
-
-    def _start_late(self, name: str, target: Callable[[], None]) -> None:
-        """Start one more thread of the agent; it takes the place of one with its name that has ended."""
-        worker = Worker(name, target, self._failure(name))
-        others = [each for each in self._workers if each.name != name or not each.join(0.0)]
-        self._workers = [*others, worker]
-        worker.start()
+        self._threads.start()
 
     def _failure(self, name: str) -> Callable[[BaseException], None]:
         def note(error: BaseException) -> None:
@@ -288,19 +263,11 @@ class Agent:
 
         return note
 
-    def _own_threads(self) -> dict[int, str]:
+    def _names_of_threads(self) -> dict[int, str]:
         """Return the names of the agent's threads by native id; ZeroMQ's threads are named "network"."""
         server = self._parts.publisher.server if self._parts else None
-        ours = dict.fromkeys(server.own_threads if server else (), "network")
-        ours.update((each.native_id, each.name) for each in self._all_workers() if each.native_id is not None)
-        return ours
-
-    def _all_workers(self) -> list[Worker]:
-        log = self._log.worker if self._log else None
-        return self._workers if log is None else [*self._workers, log]
-
-    def _own_idents(self) -> frozenset[int]:
-        return frozenset(worker.ident for worker in self._all_workers() if worker.ident is not None)
+        of_network = dict.fromkeys(server.own_threads if server else (), "network")
+        return {**of_network, **self._threads.names()}
 
     def _end(self) -> None:
         """Stop at the script's exit, even if one of its signal handlers raises meanwhile."""
@@ -333,9 +300,9 @@ class Agent:
             board.stop()
             if board.capture.wait_for_stop() or self._deadline is None:
                 self._deadline = time.monotonic() + PATIENCE
-            ended = [worker.join(self._patience_with(worker)) for worker in self._workers]
+            have_ended = self._threads.join(self._patience_with)
             self._board = None  # a second call does none of this again
-            if all(ended):  # a late thread would otherwise write to a descriptor that may have been reused
+            if have_ended:  # a late thread would otherwise write to a descriptor that may have been reused
                 for bell in board.bells:
                     bell.close()
         self.is_over = True
@@ -345,7 +312,7 @@ class Agent:
         if self._hooks is not None:
             self._hooks.uninstall()
         debuglog.info("agent", "stopped", reason)
-        log, self._log = self._log, None
+        log, self._threads.log = self._threads.log, None
         if log is not None:
             log.stop(PATIENCE if self._deadline is None else self._deadline - time.monotonic())
 
@@ -383,8 +350,7 @@ class Agent:
         """In a forked child, drop the agent: it stays with the parent, and the child keeps no connection."""
         self._call_off()
         self._board = None
-        self._workers = []
-        self._log = None
+        self._threads.forget()
         self.loading.is_stopped = True
         LOG.forked(f"the agent stays with the process {self.pid}, which has forked this one")
         parts = self._parts

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 READ_ONLY = "this run is read-only (JAXTOP_READONLY=1)"
 NOT_OWNER = "only the owner of the run may do this"
-NO_PROFILE = "no profile can be taken here: "
+NO_PROFILER = "no profile can be taken here: "
 NOT_ASKED = "end_if_stuck is not set in this process"
 NO_STACKS = "the stacks cannot be read here: "
 
@@ -64,11 +64,11 @@ class Answers:
                 messages = state()
             case "cost":
                 messages = [("costs", wire.encode(self._messages.costs()))]
-            case "pace" | "capture" | "peaks":
-                error = self._refusal(is_owner, is_profile=request.what == "capture")
+            case "pace" | wire.TAKE_WINDOW | "peaks":
+                error = self._refusal(is_owner, needs_profiler=request.what == wire.TAKE_WINDOW)
                 error = error or self._command(request)
-            case "profile" | "profile_part" | "profile_end":
-                error = self._refusal(is_owner, is_profile=request.what == "profile")
+            case wire.BEGIN_CAPTURE | wire.FETCH_CAPTURE | wire.END_CAPTURE:
+                error = self._refusal(is_owner, needs_profiler=request.what == wire.BEGIN_CAPTURE)
                 if not error:
                     error, capture = self._board.capture.answer(request)
                 if self._board.capture.has_changed:
@@ -90,19 +90,19 @@ class Answers:
             return NOT_ASKED if is_owner else NOT_OWNER, None
         return "", self._agreement.note(request.still, time.monotonic())
 
-    def _refusal(self, is_owner: bool, *, is_profile: bool) -> str:
+    def _refusal(self, is_owner: bool, *, needs_profiler: bool) -> str:
         """Return why this viewer may not change this agent, or why nothing can be profiled; else ""."""
         board = self._board
         if self._is_read_only or not is_owner:
             return READ_ONLY if self._is_read_only else NOT_OWNER
-        if is_profile and not board.windows.can_capture:
-            return NO_PROFILE + board.sources.get("collectives", "")
+        if needs_profiler and not board.windows.can_capture:
+            return NO_PROFILER + board.sources.get("collectives", "")
         return ""
 
     def _command(self, request: wire.Request) -> str:
         """Execute a request that changes this agent; return the reason if it is refused, else ""."""
         board = self._board
-        if request.what == "capture":
+        if request.what == wire.TAKE_WINDOW:
             board.requests.window_at = None if request.at_ms is None else request.at_ms / 1000
             board.requests.windows += 1
             board.bells.windows.ring()

@@ -96,6 +96,7 @@ class Assembly:
         yield "publisher", self.publisher.run
         yield "sampler", Sampler(board, sampled, hooks.restore, progress.gather, Storms(board).publish).run
         yield "registrar", Registrar(board, ClockOffset()).run
+        # Users see the names of threads: this one is called as the source that it feeds.
         yield "collectives", self.windows.run
         yield "hardware", Hardware(board).run
         yield "libraries", Libraries(board).run

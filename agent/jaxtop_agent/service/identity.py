@@ -1,4 +1,4 @@
-"""The identity of an agent, fixed at its start."""
+"""The identity of an agent, fixed at its start, and the board that has it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,21 @@ import os
 import platform
 import socket
 import sys
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from jaxtop._version import __version__
 from jaxtop.base import processes
 from jaxtop.base.clock import now_ms
 from jaxtop.wire import Hello
+from jaxtop_agent.core.board import Board
 from jaxtop_agent.core.settings import script_name
+from jaxtop_agent.service import roles
+
+if TYPE_CHECKING:
+    from jaxtop_agent.boot.children import Family
+    from jaxtop_agent.core.settings import AgentSettings
 
 
 def identify(
@@ -37,4 +46,14 @@ def identify(
         job=processes.job(),
         peak_flops=peak_flops,
         simulated_limit_bytes=simulated_limit_bytes,
+    )
+
+
+def board_of(settings: AgentSettings, family: Family, role: str) -> Board:
+    """Return the board of an agent that starts now, with its identity."""
+    name = settings.name or roles.run_of_ray(family)
+    hello = identify(name, settings.peak_flops, settings.simulated_limit)
+    own_role = roles.of_process(role, family, serves=settings.scrape is not None)
+    return Board(
+        replace(hello, family=family.id, **own_role), interval=settings.interval, sources=settings.sources
     )

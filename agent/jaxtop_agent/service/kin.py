@@ -34,7 +34,7 @@ class Kin:
         self._due = 0.0
         self._seen: tuple[int, ...] = ()
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Read the run files again if any of them has changed; do nothing if it was done a moment ago."""
         if time.monotonic() < self._due:
             return

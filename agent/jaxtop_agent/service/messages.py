@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 COARSEST_CLOCK = 0.25
 LAST_LEDGER_WITHIN_S = 0.5
 # For how long a driver has not answered. The steps are coarse because each new text causes a new hello.
-SILENCES = (
+DRIVER_UNANSWERED = (
     (3600, "an hour"),
     (1800, "half an hour"),
     (600, "10 min"),
@@ -180,9 +180,9 @@ def source_states(board: Board, now: float) -> dict[str, str]:
     """Return the states of the sources; if the hardware thread hangs, its state says for how long."""
     states = dict(board.sources)
     asked = board.hardware.asked_at
-    silent = 0.0 if asked is None else now - asked
-    for seconds, words in SILENCES:
-        if silent >= seconds:
+    unanswered_s = 0.0 if asked is None else now - asked
+    for seconds, words in DRIVER_UNANSWERED:
+        if unanswered_s >= seconds:
             states[HARDWARE] = f"off: the driver has not answered for {words}"
             break
     return states

@@ -47,7 +47,7 @@ class Registrar:
         board.sources["roster"] = "waiting: for the backends"
         while not board.stopping:
             with suppress(Exception):  # a viewer on this machine finds them without the agent
-                self._kin.look()
+                self._kin.refresh()
             if time.monotonic() >= due:
                 pause = self._turn(pause)
                 due = time.monotonic() + pause
@@ -60,7 +60,7 @@ class Registrar:
         board = self._board
         complete = False
         try:
-            complete = self._is_time() and self._look()
+            complete = self._is_time() and self._exchange()
             with suppress(Exception):  # an unknown offset counts as 0
                 self._clock.refresh(board)
         except Exception as error:
@@ -75,7 +75,7 @@ class Registrar:
             return False
         return jaxprivate.default_client() is not None
 
-    def _look(self) -> bool:
+    def _exchange(self) -> bool:
         topology = self._board.sampler.topology
         assert topology is not None
         own = self._board.peer()

@@ -22,15 +22,15 @@ WORKER, ENGINE = "worker", "engine"
 _RAY = re.compile(r"ray::(?!IDLE\b)(\w+)")
 
 
-def of_process(said: str, family: Family, *, serves: bool = False) -> dict[str, Any]:
+def of_process(named: str, family: Family, *, serves: bool = False) -> dict[str, Any]:
     """Return the fields of the hello: the role, whether it is a guess, its number, and the parent's pid.
 
     A process `serves` if the script says where its figures are served.
     """
     name = _given_name() or _named_by_ray() if family.is_of_child else ""
     found: dict[str, Any] = {"parent_pid": _parent(family), "role_number": _number(name)}
-    if said:
-        return {"role": said, **found}
+    if named:
+        return {"role": named, **found}
     guess = ENGINE if serves else _guess(family, name)
     return {"role": guess, "is_role_guessed": guess is not None, **found}
 

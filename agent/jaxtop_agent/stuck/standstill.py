@@ -22,7 +22,7 @@ SHORTEST_S, LONGEST_S, SHARE = 1.5, 15.0, 0.1
 TIMES_LONGEST = 2.0
 
 
-class Looked(NamedTuple):
+class Observation(NamedTuple):
     """What one look at the process shows.
 
     `done_at` is when it last launched, reported a step, compiled or completed a checkpoint. `busy` is what it
@@ -68,20 +68,20 @@ class Standstill:
     def is_stuck(self) -> bool:
         return self.for_s >= self.patience
 
-    def update(self, now: float, looked: Looked) -> None:
+    def update(self, now: float, seen: Observation) -> None:
         late, self._updated_at = now - self._updated_at, now
         if late > LATE_S:
             self._is_disturbed = True
             self._move(now, "was stopped, or ran no Python, a moment ago")
-        if looked.done_at > self._done_at:
+        if seen.done_at > self._done_at:
             if self._done_at and not self._is_disturbed:
-                self._longest = max(self._longest, looked.done_at - self._done_at)
-            self._done_at, self._is_disturbed = looked.done_at, False
+                self._longest = max(self._longest, seen.done_at - self._done_at)
+            self._done_at, self._is_disturbed = seen.done_at, False
             self._move(now, "launches")
-        elif looked.busy:
-            self._move(now, looked.busy)
+        elif seen.busy:
+            self._move(now, seen.busy)
         elif now - self._moved_at >= self.quiet_s:
-            self._compare(now, looked.counted)
+            self._compare(now, seen.counted)
 
     def _move(self, now: float, what: str) -> None:
         self._moved_at, self.moves = now, what

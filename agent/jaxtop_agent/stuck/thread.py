@@ -12,7 +12,7 @@ from jaxtop_agent.core import threads
 from jaxtop_agent.core.waiting import wait
 from jaxtop_agent.stuck import usage
 from jaxtop_agent.stuck.agreement import REPORT_EVERY_S, VALID_S, Notice, StillReports, pace
-from jaxtop_agent.stuck.standstill import Looked, Standstill
+from jaxtop_agent.stuck.standstill import Observation, Standstill
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -76,7 +76,7 @@ class StuckWatch:
         try:
             while not board.stopping:
                 wait(board.bells.stuck, self._until_next())
-                if not board.stopping and (decision := self.look(time.monotonic())) is not None:
+                if not board.stopping and (decision := self.check(time.monotonic())) is not None:
                     self.end(decision)
         except Exception as error:
             debuglog.warning(NAME, "the process is not ended if it is stuck", error=error)
@@ -90,10 +90,10 @@ class StuckWatch:
             return STUCK_S
         return min(LONGEST_S, max(SHORTEST_S, SHARE * self._limit))
 
-    def look(self, now: float) -> Decision | None:
+    def check(self, now: float) -> Decision | None:
         """Look once; return the decision to end now, if it is made."""
         board, standstill, topology = self._board, self._standstill, self._board.sampler.topology
-        standstill.update(now, self._look_at_process(topology))
+        standstill.update(now, self._observe(topology))
         self._looked_at = now
         is_stuck, roster = standstill.is_stuck, board.registrar.roster
         count = 1 if topology is None else topology.process_count
@@ -108,7 +108,7 @@ class StuckWatch:
             waits = f"{_named(missing)} of the run did not say the same" if missing else ""
         else:
             still = wire.Still(run, topology.process_index, round(standstill.for_s * 1000))
-            waits = self._report.look(roster, still if is_stuck else None, now, count)
+            waits = self._report.exchange(roster, still if is_stuck else None, now, count)
             ends = self._report.notice.decide(is_stuck=is_stuck, now=now, count=count)
             exits_at = self._report.notice.exits_at
         self._say(is_stuck=is_stuck, waits=waits)
@@ -124,11 +124,11 @@ class StuckWatch:
         if self._board.sources.get(NAME) != state:
             self._board.sources[NAME] = state
 
-    def _look_at_process(self, topology: Topology | None) -> Looked:
+    def _observe(self, topology: Topology | None) -> Observation:
         hooks, is_in_jax = self._hooks, self._keeper.is_in_jax
         launched_at, compiled_at = hooks.last_launch()[0], hooks.compiled_at()
         is_accelerator = topology is not None and topology.platform.lower() != "cpu"
-        return Looked(
+        return Observation(
             max(launched_at, compiled_at, self._progress.last_at, self._saved_at()),
             self._busy(is_first=is_accelerator and is_in_jax and compiled_at > launched_at),
             # The host spins while it waits for an accelerator, in threads of libraries: only Python counts.
@@ -163,7 +163,7 @@ class StuckWatch:
         return usage.read(now, self._own_threads(), frozenset(self._ports()))
 
     def _ports(self) -> list[int]:
-        """Return the ports of the agent and of JAX's coordination service, which are never silent."""
+        """Return the ports of the agent and of JAX's coordination service: they always have traffic."""
         board, found = self._board, []
         topology, roster = board.sampler.topology, board.registrar.roster
         first = _first_of(roster)
@@ -185,7 +185,7 @@ class _ReportToFirst:
         self._asked_at = self._answered_at = 0.0
         self._said = ""
 
-    def look(self, roster: wire.Roster | None, still: wire.Still | None, now: float, count: int) -> str:
+    def exchange(self, roster: wire.Roster | None, still: wire.Still | None, now: float, count: int) -> str:
         """Report it if there is something to report; return why the others do not end, if that is known."""
         if still is None:
             self.close()

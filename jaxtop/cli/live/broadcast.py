@@ -16,13 +16,15 @@ AT_ONCE = 64
 
 
 # Windows that are requested of several hosts begin at one moment, when the requests have reached all of them.
-CAPTURE_AHEAD_S, AHEAD_A_HOST_S = 0.6, 0.002
+WINDOW_AHEAD_S, AHEAD_A_HOST_S = 0.6, 0.002
 
 
 def request_to(what: str, agents: Sequence[str], now: float, interval_ms: int | None = None) -> wire.Request:
-    """Return the same request for all of these agents."""
-    at = now + CAPTURE_AHEAD_S + AHEAD_A_HOST_S * len(agents)
-    return wire.Request(what, interval_ms, round(at * 1000) if what == "capture" else None)
+    """Return the same request for all of these agents; `what` is a word of the app, such as `window`."""
+    at = now + WINDOW_AHEAD_S + AHEAD_A_HOST_S * len(agents)
+    if what == "window":
+        return wire.Request(wire.TAKE_WINDOW, interval_ms, round(at * 1000))
+    return wire.Request(what, interval_ms)
 
 
 class Broadcast:
@@ -34,7 +36,7 @@ class Broadcast:
         self._open = 0
         self.asked = len(agents)
         self.answered = 0
-        self.silent = 0
+        self.unanswered = 0
         self.refused: Counter[str] = Counter()
 
     @property
@@ -48,15 +50,15 @@ class Broadcast:
             source.request(self._left.popleft(), self._request, self._done)
 
     def give_up(self) -> None:
-        """Count the agents without an answer as silent, because the source is closed."""
-        self.silent += len(self._left) + self._open
+        """Count the agents without an answer, because the source is closed."""
+        self.unanswered += len(self._left) + self._open
         self._left.clear()
         self._open = 0
 
     def _done(self, reply: wire.Reply | None) -> None:
         self._open -= 1
         if reply is None:
-            self.silent += 1
+            self.unanswered += 1
         elif reply.error:
             # A new object each time: the other thread may be reading the previous one.
             self.refused = self.refused + Counter([reply.error])

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # An agent answers within milliseconds, unless its process is stopped or a thread in it holds the GIL.
 PATIENCE = 2.0
-SILENT = f"did not answer within {PATIENCE:.0f} s: stopped or blocked"
+NO_ANSWER = f"did not answer within {PATIENCE:.0f} s: stopped or blocked"
 # Costs below this many percent of a core are reported as one sum.
 LEAST_LISTED = 0.005
 
@@ -34,7 +34,7 @@ class CostReport:
 
     hello: wire.Hello
     costs: wire.Costs | None = None
-    why_not: str = SILENT
+    why_not: str = NO_ANSWER
 
     @property
     def percent(self) -> float | None:

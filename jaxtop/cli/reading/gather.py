@@ -121,7 +121,7 @@ def ask_for_peaks(source: Source, cluster: Cluster) -> None:
 
 
 def _has_spoken(host: Host) -> bool:
-    if host.link.state not in ("up", "connecting"):
+    if host.link.state not in (wire.LinkState.UP, wire.LinkState.CONNECTING):
         return True
     if host.pulse_at is None or host.hello is None:
         return False

@@ -63,7 +63,7 @@ class HttpServer:
         except OSError as error:
             raise UserError(f"cannot listen on {host}:{port}: {error.strerror}") from None
         if context is not None:
-            # Each client's thread does its own handshake, so that a silent client does not delay others.
+            # Each client's thread does its own handshake: a client that sends nothing delays no other.
             self._server.socket = context.wrap_socket(
                 self._server.socket, server_side=True, do_handshake_on_connect=False
             )

@@ -77,7 +77,7 @@ class WatchedCluster:
             for frame in frames:
                 self._cluster.feed(frame)
             now = self._clock()
-            self._cluster.check_if_silent(now)
+            self._cluster.check_if_overdue(now)
             self._notes = source.notes
             if self._moment is not None and not self._moment.is_current(now):
                 self._moment = None  # frees the memory of the copy

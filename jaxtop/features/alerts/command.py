@@ -102,7 +102,7 @@ def follow(
             for frame in source.poll(POLL):
                 cluster.feed(frame)
             now = clock()
-            cluster.check_if_silent(now)
+            cluster.check_if_overdue(now)
             for alert in book.changes(cluster, now):
                 print(f"{time.strftime('%H:%M:%S', time.localtime(alert.at))} {alert.title}", flush=True)
                 for each in receivers:

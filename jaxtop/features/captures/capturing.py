@@ -28,7 +28,7 @@ LATE_S, STOPS_WITHIN_S = 30.0, 600.0
 # How long it may pack its trace, send no part of it, or be in a phase that this version does not know.
 GOES_ON_WITHIN_S = 600.0
 # A process that says nothing for this time, or sends nothing, is given up.
-SILENT_S = 60.0
+LOST_AFTER_S = 60.0
 # One that was heard within this time is able to say how far it is.
 HEARD_S = 5.0
 # How often every process is asked how far it is; with many processes less often.
@@ -120,7 +120,7 @@ class Capture:
         ended, self._ends = self._ends, []
         for agent in ended:
             self._ending += 1
-            source.request(agent, wire.Request("profile_end", capture=self._ask), self._has_ended)
+            source.request(agent, wire.Request(wire.END_CAPTURE, capture=self._ask), self._has_ended)
 
     def _has_ended(self, _: wire.Reply | None) -> None:
         self._ending -= 1
@@ -128,19 +128,19 @@ class Capture:
     def _check(self, member: Member, now: float) -> None:
         """Give a process up if it has been in its phase for too long."""
         lasted = now - (member.since or self._begun)
-        silent = now - (member.heard or self._begun)
+        unheard_s = now - (member.heard or self._begun)
         begins = max(0.0, self.at - steady())
         if not member.phase:
-            if silent > TAKES_WITHIN_S:
+            if unheard_s > TAKES_WITHIN_S:
                 self._fail(member, "did not answer")
         elif member.phase in {OPEN, STOPPING}:
             # Stopping may hold up all of the process, so that it cannot say how far it is.
-            if member.phase == OPEN and silent < HEARD_S and lasted > self.wish.seconds + LATE_S:
+            if member.phase == OPEN and unheard_s < HEARD_S and lasted > self.wish.seconds + LATE_S:
                 self._fail(member, f"was still capturing after {lasted:.0f} s")
             elif lasted > self.wish.seconds * (member.phase == OPEN) + STOPS_WITHIN_S:
                 self._fail(member, f"the profiler did not stop within {STOPS_WITHIN_S:.0f} s")
-        elif silent > SILENT_S:
-            self._fail(member, f"said nothing for {silent:.0f} s")
+        elif unheard_s > LOST_AFTER_S:
+            self._fail(member, f"said nothing for {unheard_s:.0f} s")
         elif member.phase == WAITING and lasted > begins + LATE_S:
             self._fail(member, "did not begin: its profiler thread is busy")
         elif member.phase == READY and lasted > GOES_ON_WITHIN_S:
@@ -149,7 +149,7 @@ class Capture:
             self._fail(member, f"was still {member.phase} after {lasted:.0f} s")
 
     def _ask_how_far(self, source: Source, member: Member) -> None:
-        what = "profile_part" if member.phase else "profile"
+        what = wire.FETCH_CAPTURE if member.phase else wire.BEGIN_CAPTURE
         at_ms = None if member.phase else round(self.at * 1000)
         member.is_asked = True
 
@@ -206,7 +206,7 @@ class Capture:
                 elif member.is_complete:
                     self._ends.append(member.agent)
 
-        source.request(member.agent, wire.Request("profile_part", capture=ask), done)
+        source.request(member.agent, wire.Request(wire.FETCH_CAPTURE, capture=ask), done)
 
     def _fail(self, member: Member, why: str) -> None:
         if not member.is_over:

@@ -18,6 +18,7 @@ from jaxtop.cli.machine.processes import end_with_sigterm
 from jaxtop.cli.text.output import ProgressLine
 from jaxtop.cli.text.words import amount, legible, note, number
 from jaxtop.features.captures.result import NONE_CAPTURED, bar, failures, finished, summary
+from jaxtop.wire import LinkState
 from jaxtop.wire.captures import LONGEST_MS, MOST_BYTES
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ def chosen(cluster: Cluster, indexes: list[int] | None) -> list[HostView]:
 
 
 def _can_be_asked(view: HostView) -> bool:
-    return view.host.hello is not None and not view.state.has_exited and view.host.link.state == "up"
+    return view.host.hello is not None and not view.state.has_exited and view.host.link.state is LinkState.UP
 
 
 def default_folder(hosts: list[Host]) -> Path:
@@ -184,7 +185,7 @@ def _wait_for_windows(
 
     if without := lacking():
         progress.show("taking a short window, to compare with")
-        asking = Broadcast(request_to("capture", without, steady()), without)
+        asking = Broadcast(request_to("window", without, steady()), without)
 
         def is_enough() -> bool:
             asking.advance(source)

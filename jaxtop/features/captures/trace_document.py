@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from jaxtop.traces.contents import Contents, TracedLaunch, TracedProgram
+    from jaxtop.traces.contents import Contents, TracedProgram
+    from jaxtop.traces.waits import TracedLaunch
 
 SCHEMA = 1
 

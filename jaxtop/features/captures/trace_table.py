@@ -10,7 +10,8 @@ from jaxtop.cli.text.words import aligned, legible
 from jaxtop.features.captures.trace_document import problems
 
 if TYPE_CHECKING:
-    from jaxtop.traces.contents import Contents, TracedLaunch, TracedProgram
+    from jaxtop.traces.contents import Contents, TracedProgram
+    from jaxtop.traces.waits import TracedLaunch
 
 NA = "n/a"
 # Of each program, this many launches are listed: those with the longest waits. The JSON object has all.

@@ -249,7 +249,7 @@ def main() -> None:
     plan = json.load(sys.stdin)
     # Ended in the middle of a call, it would leave the thread there.
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-    said: dict[str, object] = {}
+    result: dict[str, object] = {}
     try:
         thread = borrow(plan)
         stopped = time.monotonic()
@@ -258,14 +258,14 @@ def main() -> None:
         finally:
             with suppress(ProcessLookupError):
                 thread.leave()
-            said["held_s"] = time.monotonic() - stopped
+            result["held_s"] = time.monotonic() - stopped
     except NotBorrowed as error:
-        said["why"] = str(error)
+        result["why"] = str(error)
     except (ProcessLookupError, FileNotFoundError):
-        said["why"] = "it has ended"
+        result["why"] = "it has ended"
     except OSError as error:
-        said["why"] = f"it cannot be traced: {error.strerror}"
-    print(json.dumps(said))
+        result["why"] = f"it cannot be traced: {error.strerror}"
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.record:  # the working directory of the process may be another
         arguments.record = str(Path(arguments.record).expanduser().absolute())
     try:
-        targets = [target.look(pid) for pid in dict.fromkeys(arguments.pid)]
+        targets = [target.inspect_process(pid) for pid in dict.fromkeys(arguments.pid)]
         ways = [_ways(each, arguments.way) for each in targets]
     except InjectionRefused as error:
         raise UserError(str(error)) from None

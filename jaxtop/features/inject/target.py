@@ -60,7 +60,7 @@ class Target:
         return processes.start_ticks(self.pid) == self.ticks
 
 
-def look(pid: int) -> Target:
+def inspect_process(pid: int) -> Target:
     """Return what this process is; raise `InjectionRefused` if it cannot get the agent."""
     status = _status(pid)
     _check_state(pid, status)

@@ -57,10 +57,10 @@ def start(target: Target, request: InjectionRequest) -> float:
     if not output:
         last = (errors.strip().splitlines() or [f"it ended with status {borrower.returncode}"])[-1]
         raise InjectionRefused(f"pid {target.pid}: {shorten(legible(last), 300)}")
-    said = json.loads(output)
-    if why := said.get("why"):
+    result = json.loads(output)
+    if why := result.get("why"):
         raise InjectionRefused(f"pid {target.pid}: {why}{_filtered(why)}")
-    return float(said["held_s"])
+    return float(result["held_s"])
 
 
 def _base64(text: bytes) -> str:

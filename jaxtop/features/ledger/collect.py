@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from jaxtop.features.ledger.model import Attempt, JobLedger, ProcessLedger, SpentBy, StepParts
 from jaxtop.model.figures import scalar_figures
 from jaxtop.model.hosts import runs
-from jaxtop.model.past_steps import WHOLE
+from jaxtop.model.shares import NAMES, WHOLE
 from jaxtop.model.steps.scalars import curve_of
-from jaxtop.model.wall_time.parts import NAMES
 from jaxtop.model.wall_time.spent import seconds_by_kind
 from jaxtop.store import ledgers
 
@@ -20,12 +19,12 @@ if TYPE_CHECKING:
 
     from jaxtop.model import Cluster, Host
     from jaxtop.model.hosts import Run
-    from jaxtop.model.past_steps import PastSteps
     from jaxtop.model.series import Point
+    from jaxtop.model.shares import PastSteps
     from jaxtop.store.ledgers import LedgerFile
 
 
-def of_cluster(cluster: Cluster, now: float) -> list[JobLedger]:
+def ledgers_of_cluster(cluster: Cluster, now: float) -> list[JobLedger]:
     """Return the ledger of each run in a cluster that has one."""
     found = []
     for run in runs(cluster, now):
@@ -79,7 +78,7 @@ def _ledger_of_host(host: Host, current: Host) -> ProcessLedger:
     )
 
 
-def of_files(paths: Iterable[Path]) -> tuple[list[JobLedger], list[str]]:
+def ledgers_of_files(paths: Iterable[Path]) -> tuple[list[JobLedger], list[str]]:
     """Return the ledgers of the jobs whose files these are, the latest last, and why others were left out."""
     by_lineage: dict[str, dict[str, list[LedgerFile]]] = defaultdict(lambda: defaultdict(list))
     problems = []

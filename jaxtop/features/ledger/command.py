@@ -73,7 +73,7 @@ def read(arguments: argparse.Namespace, now: float) -> Report:
             return _report_of_cluster(session.at(span[1]), span[1])
     if len(given) <= 1 and not (arguments.hostfile or arguments.via):
         name = arguments.target[0] if arguments.target else None
-        own = of_this_user(name)
+        own = ledger_of_this_user(name)
         if own and (name is not None or not _lives()):
             return Report(own)
     return _live(arguments, now)
@@ -89,7 +89,7 @@ def from_files(given: list[Path]) -> list[JobLedger]:
     from jaxtop.features.ledger import collect
 
     paths = [inside for path in given for inside in (_inside(path) if path.is_dir() else [path])]
-    jobs, problems = collect.of_files(paths)
+    jobs, problems = collect.ledgers_of_files(paths)
     if not jobs:
         raise UserError("; ".join(problems) or "there is no ledger")
     for each in problems:
@@ -101,14 +101,14 @@ def _inside(folder: Path) -> list[Path]:
     return sorted(folder.glob(f"*{ledgers.SUFFIX}"))
 
 
-def of_this_user(lineage: str | None) -> list[JobLedger]:
+def ledger_of_this_user(lineage: str | None) -> list[JobLedger]:
     """Return the ledger of a lineage among the files of this user; without a name, of the latest one."""
     from jaxtop.features.ledger import collect
 
     folder = ledgers.folder()
     if folder is None or not folder.is_dir():
         return []
-    jobs, _ = collect.of_files(_inside(folder))
+    jobs, _ = collect.ledgers_of_files(_inside(folder))
     return jobs[-1:] if lineage is None else [each for each in jobs if each.name == lineage]
 
 
@@ -122,7 +122,7 @@ def _report_of_cluster(cluster: Cluster, at: float) -> Report:
     from jaxtop.features.ledger import collect
     from jaxtop.model import reported_findings
 
-    return Report(collect.of_cluster(cluster, at), reported_findings(cluster))
+    return Report(collect.ledgers_of_cluster(cluster, at), reported_findings(cluster))
 
 
 def _live(arguments: argparse.Namespace, now: float) -> Report:

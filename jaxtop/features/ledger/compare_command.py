@@ -17,7 +17,7 @@ from jaxtop.cli.machine import processes
 from jaxtop.cli.text.formats import JSON, add_formats
 from jaxtop.cli.text.output import ProgressLine
 from jaxtop.cli.text.words import note, number
-from jaxtop.features.ledger.command import from_files, is_ledger, of_this_user
+from jaxtop.features.ledger.command import from_files, is_ledger, ledger_of_this_user
 from jaxtop.model.state import HISTORY
 from jaxtop.store import runfiles
 
@@ -119,7 +119,7 @@ def _side(which: str, given: str | None, at: str | None, arguments: argparse.Nam
             return _run_of_ledgers(path.name or given, from_files([path]))
         is_here = arguments.via is None and "://" not in given
         if is_here and not _lives(given):
-            if jobs := of_this_user(given):
+            if jobs := ledger_of_this_user(given):
                 return _run_of_ledgers(given, jobs)
             _refuse_folder(path)
         return _live(name, [given], arguments)
@@ -157,7 +157,7 @@ def _recorded(which: str, path: Path, typed: str | None) -> ComparedRun:
         replay.with_history(session, span, since, show_fold)
         seen, moment = FindingsSeen(), since
         while (moment := moment + LOOKS_EVERY_S) < at:
-            seen.look(session.at(moment))
+            seen.add_moment(session.at(moment))
             show_fold(moment)
         side = _run_of_cluster(path.name or str(path), session.at(at), at, counts, seen)
     for line in session.notes:
@@ -272,7 +272,7 @@ def _live(name: str, target: list[str], arguments: argparse.Namespace) -> Compar
                 cluster.feed(frame)
                 counts.feed(frame)
             if time.monotonic() >= look:
-                seen.look(cluster)
+                seen.add_moment(cluster)
                 look += LOOKS_EVERY_S
     finally:
         source.close()

@@ -14,7 +14,7 @@ from jaxtop.model import RULES_BY_NAME, array_views, mesh_views, program_views, 
 from jaxtop.model.host import run_of
 from jaxtop.model.hosts import runs
 from jaxtop.model.programs.rates import program_of
-from jaxtop.model.wall_time.parts import NAMES, shares_of
+from jaxtop.model.shares import NAMES, shares_of
 from jaxtop.model.wall_time.step_parts import run_parts
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ class FindingsSeen:
         self._times: Counter[tuple[str, Kind, str]] = Counter()
         self._texts: dict[tuple[str, Kind, str], str] = {}
 
-    def look(self, cluster: Cluster) -> None:
+    def add_moment(self, cluster: Cluster) -> None:
         self._moments += 1
         found = {_key(cluster, each): each.text for each in reported_findings(cluster)}
         self._times.update(found.keys())

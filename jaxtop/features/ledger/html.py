@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from jaxtop.model import Finding
     from jaxtop.model.series import Point
 
-# Colours that the colour-blind tell apart, on white and on black; grey where nothing was done.
+# Colours that colour-blind readers can distinguish, on white and on black; grey where nothing was done.
 COLOURS = {
     "stepping": "#2a78b5",
     "evaluating": "#56b4e9",
@@ -112,7 +112,7 @@ def _over_time(job: JobLedger) -> Iterable[str]:
     yield f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="What the time went to, over time">'
     step = WIDTH / COLUMNS
     for kind in reversed(KINDS):
-        # From the top down each area covers the one above it, so that no seams show between them.
+        # Each area is drawn down to the axis and covers part of the one before it, so that no gaps show.
         upto = KINDS[: KINDS.index(kind) + 1]
         heights = [sum(max(0.0, part.get(each, 0.0)) for each in upto) * HEIGHT / most for part in parts]
         if any(part.get(kind, 0.0) > 0 for part in parts):

@@ -176,12 +176,13 @@ class Attempt(NamedTuple):
         return "ended" if all(each.end for each in self.processes) else ""
 
     def first_to_end(self) -> list[ProcessLedger]:
-        """Return the processes with which its end began: with an exception, or silent before the others."""
+        """Return the processes that raised, or else those whose entries end before those of the others."""
         raised = [each for each in self.processes if each.error]
         if raised:
             return raised
-        silent = [each for each in self.processes if not each.end and self.until - each.until >= FIRST_BY_S]
-        return [each for each in silent if each.until <= min(one.until for one in silent) + FIRST_BY_S]
+        stopped = [each for each in self.processes if not each.end and self.until - each.until >= FIRST_BY_S]
+        first = min((each.until for each in stopped), default=0.0)
+        return [each for each in stopped if each.until <= first + FIRST_BY_S]
 
 
 class StepParts(NamedTuple):

@@ -39,11 +39,11 @@ NAME, BAR = 24, 16
 def colour_of(kind: str, palette: Palette) -> str:
     """Return the colour of a kind: that of a step's part where it is one, grey where nothing was done."""
     if kind == PRODUCTIVE:
-        return palette.of_step_part("compute")
+        return palette.step_part_colour("compute")
     if kind == "input":
-        return palette.of_step_part("input")
+        return palette.step_part_colour("input")
     if kind in _CATEGORIES:
-        return palette.of_category(_CATEGORIES[kind])
+        return palette.category_colour(_CATEGORIES[kind])
     return palette.muted if kind in ("lost", "stalled") else palette.divider
 
 

@@ -42,7 +42,7 @@ class LedgerScreen(ScreenPane):
         return self._page
 
     def _prepare(self, moment: Moment) -> None:
-        self._jobs = collect.of_cluster(moment.cluster, moment.now)
+        self._jobs = collect.ledgers_of_cluster(moment.cluster, moment.now)
 
     def _draw(self) -> None:
         jobs, now, ink = self._jobs, self.moment.now, self.ink

@@ -1,4 +1,4 @@
-"""Parts of a document that fit into one answer: what is left out is counted, never cut in silence."""
+"""Parts of a document that fit into one answer: what is left out is counted."""
 
 from __future__ import annotations
 

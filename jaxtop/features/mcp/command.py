@@ -33,7 +33,7 @@ def main(arguments: argparse.Namespace) -> int:
     from jaxtop.features.mcp.asking import CannotAnswer
     from jaxtop.features.mcp.tools import Tools
 
-    def said(question: Callable[..., Any]) -> Callable[..., Any]:
+    def as_tool(question: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(question)
         async def answer(*given: Any, **named: Any) -> Any:
             try:
@@ -46,7 +46,7 @@ def main(arguments: argparse.Namespace) -> int:
     tools = Tools(arguments.target, _options(arguments))
     server = MCPServer("jaxtop", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING")
     for each in (tools.runs, tools.status, tools.findings, tools.snapshot, tools.compare, tools.plan):
-        server.tool(structured_output=False)(said(each))
+        server.tool(structured_output=False)(as_tool(each))
     server.run("stdio")
     return 0
 

@@ -45,7 +45,7 @@ def _follow(source: Source, cluster: Cluster, every: float) -> None:
         else:
             watch(source, cluster, every, lambda: _is_reached(cluster))
         now = steady()
-        cluster.check_if_silent(now)
+        cluster.check_if_overdue(now)
         if _is_reached(cluster):
             found = summary(cluster, now)
             _write(text=found.to_text(), html=found.to_html(), gist=found.gist)

@@ -59,7 +59,7 @@ def letter_of(kind: str) -> str:
 def colour_of(kind: str, palette: Palette) -> str:
     if kind == IDLE:
         return palette.track
-    return palette.of_category(list(LETTERS).index(kind)) if kind in LETTERS else palette.muted
+    return palette.category_colour(list(LETTERS).index(kind)) if kind in LETTERS else palette.muted
 
 
 def program_lines(moment: Moment, program: ProgramView, width: int, ink: Ink) -> list[Text]:

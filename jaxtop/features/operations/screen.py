@@ -104,7 +104,7 @@ class OperationsScreen(TablePane[Table[OperationRow]]):
     OperationsScreen #operation { padding: 0 2; border-top: solid $panel; }
     OperationsScreen.low #operation { display: none; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("c", "app.capture", "Window now")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("c", "app.window", "Window now")]
 
     def __init__(self) -> None:
         super().__init__(

@@ -105,7 +105,7 @@ class PlanScreen(TablePane[Table[PlanRow]]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("m", "goal", "Goal"),
-        Binding("c", "app.capture", "Window now"),
+        Binding("c", "app.window", "Window now"),
     ]
 
     @dataclass

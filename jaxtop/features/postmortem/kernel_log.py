@@ -32,7 +32,7 @@ _SAYS = (
 
 
 def about(host: Host, died_at: float) -> str:
-    """Return what the log says about a death; empty if it was elsewhere, or the log is closed or silent."""
+    """Return what the log says about a death; empty if the log is unreadable or says nothing."""
     hello, here = host.hello, processes.here()
     if hello is None or not here.boot or (hello.boot, hello.pid_namespace) != (here.boot, here.pid_namespace):
         return ""

@@ -147,13 +147,13 @@ def _devices_of_run(arguments: argparse.Namespace, probe: Probe | None) -> Devic
     cluster, now, notes = measured(
         source, LONGEST_GATHERING_S, AS_DECLARED, lambda _cluster, _since: True, NOTHING_RANKED
     )
-    known = of_cluster(cluster, now, probe)
+    known = known_devices(cluster, now, probe)
     if not known:
         raise UserError("; ".join(notes) or "the run has no live devices", NOTHING_RANKED)
     return DevicesToRank(known, "run", notes)
 
 
-def of_cluster(cluster: Cluster, now: float, probe: Probe | None) -> list[KnownDevice]:
+def known_devices(cluster: Cluster, now: float, probe: Probe | None) -> list[KnownDevice]:
     """Return the devices of processes that have not exited."""
     from jaxtop.model import device_views  # as above
 

@@ -29,7 +29,7 @@ COULD_NOT = 2
 # The line in which a C++ library reports why it aborts the process. Its stack follows.
 FATAL = re.compile(r"F\d{4} ")
 # A process that waits for another gives up by itself and reports it. We end it this much later.
-SILENCE = 30.0
+GRACE_S = 30.0
 LEAVE_WITHIN = 5.0
 # Makes the allocator reuse memory. Otherwise its history decides whether a copy goes to fresh pages, which
 # the kernel must clear first: a copy to fresh pages was measured to take twenty times as long.
@@ -67,7 +67,7 @@ def run(team: ProcessesToStart, asked: ProbeRequest, show_stage: Callable[[Stage
             finally:
                 os.close(writing)
             stack.callback(_end, started)
-        heard = _listen(reading, started, errors, show_stage, asked.patience_s + SILENCE)
+        heard = _listen(reading, started, errors, show_stage, asked.patience_s + GRACE_S)
         with suppress(subprocess.TimeoutExpired):
             started[0].wait(LEAVE_WITHIN)
         # The other processes are no longer needed.

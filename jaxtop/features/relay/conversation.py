@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ANSWER_WITHIN_S = 10.0
-# The relay ends a viewer that is silent for longer. It learns at most this often how much has arrived.
+# The relay drops a viewer from which nothing arrives for longer. `ARRIVED_EVERY_S` limits the reports of
+# how much has arrived.
 ALIVE_EVERY_S, ARRIVED_EVERY_S = 5.0, 0.1
 # The relay sends a status every two seconds. After this time without one, the connection is lost.
-SILENT_S = 20.0
+LOST_AFTER_S = 20.0
 # The viewer was suspended, or the machine slept, if two polls are this far apart.
 LATE_S = 5.0
 # The most agents whose links are remembered.
@@ -80,9 +81,9 @@ class Conversation:
         self._heard_at = now
 
     def advance(self, now: float) -> None:
-        """Say what has arrived, give up overdue requests; raise `NoRelay` if the relay has been silent."""
+        """Report what has arrived, drop overdue requests; raise `NoRelay` if the relay sends nothing."""
         if now - self._polled_at > LATE_S:
-            self._heard_at = now  # the relay cannot be blamed for a silence that this side did not watch
+            self._heard_at = now  # this side did not read meanwhile
         self._polled_at = now
         is_news = self._arrived != self._arrived_told
         if now >= self._alive_due or (is_news and now >= self._alive_due - ALIVE_EVERY_S + ARRIVED_EVERY_S):
@@ -90,8 +91,8 @@ class Conversation:
             self._send(stream.Alive(self._arrived))
         for number in [number for number, asked in self._asked.items() if asked.until < now]:
             self._asked.pop(number).done(None)
-        if self.is_open and now - self._heard_at > SILENT_S:
-            raise NoRelay(f"{self.name} said nothing for {SILENT_S:.0f} s")
+        if self.is_open and now - self._heard_at > LOST_AFTER_S:
+            raise NoRelay(f"{self.name} said nothing for {LOST_AFTER_S:.0f} s")
 
     def take(self) -> list[wire.Frame]:
         """Return the frames that have come since the last call."""
@@ -111,7 +112,7 @@ class Conversation:
     def end(self, now: float) -> None:
         """Note a cut: every agent is out of reach until the next connection, and no answer comes."""
         for agent, endpoint in self._up.items():
-            lost = wire.Link("unreachable", endpoint, f"{self.name} was cut")
+            lost = wire.Link(wire.LinkState.UNREACHABLE, endpoint, f"{self.name} was cut")
             self._out.append(wire.local_frame(now, agent, lost))
         self._up.clear()
         self.is_open = False
@@ -123,7 +124,7 @@ class Conversation:
         """Return the frame; remember which links are up, because a cut takes them down."""
         if frame.kind == "link":
             link = wire.link_of(frame)
-            if link is None or link.state != "up":
+            if link is None or link.state is not wire.LinkState.UP:
                 self._up.pop(frame.agent, None)
             elif frame.agent and len(self._up) < MOST_LINKS:
                 self._up[frame.agent] = link.endpoint

@@ -92,7 +92,7 @@ class DialledRelays:
         )
 
     def notes(self, now: float) -> list[str]:
-        """Return notes on the relays and of them for the user, one per line."""
+        """Return notes for the user about the relays and from them, one per line."""
         lost = [
             f"the relay at {endpoint} was lost {round(now - at)} s ago: {why}"
             for endpoint, (at, why) in self._why_lost.items()
@@ -144,7 +144,7 @@ class DialledRelays:
                 yield relay, self._noted(each, frame) if not frame.agent else frame
             if relay not in self._relays:
                 for endpoint in each.unmet:
-                    yield relay, wire.local_frame(now, "", wire.Link("merged", endpoint))
+                    yield relay, wire.local_frame(now, "", wire.Link(wire.LinkState.MERGED, endpoint))
                 self._seek(each.target, (each.endpoint,))
 
     def request(
@@ -179,8 +179,9 @@ class DialledRelays:
         if link is None:
             return frame
         endpoint = f"{link.endpoint} behind {each.endpoint}"
-        if link.state == "merged" or (self._own_id and self._own_id in link.path):
+        if link.state is wire.LinkState.MERGED or (self._own_id and self._own_id in link.path):
             each.unmet.discard(endpoint)
-            return wire.local_frame(frame.at, "", replace(link, state="merged", endpoint=endpoint))
+            merged = replace(link, state=wire.LinkState.MERGED, endpoint=endpoint)
+            return wire.local_frame(frame.at, "", merged)
         each.unmet.add(endpoint)
         return wire.local_frame(frame.at, "", replace(link, endpoint=endpoint))

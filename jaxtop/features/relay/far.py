@@ -23,7 +23,7 @@ POLL_S = 0.05
 # The near half must say within this time what to follow; a terminal says nothing.
 OPEN_WITHIN_S = 60.0
 # The near half sends something every few seconds. After this time without it, the connection was cut.
-SILENT_S = 60.0
+LOST_AFTER_S = 60.0
 LAST_WORDS_S = 10.0
 # The most bytes that wait for the pipe before no more are taken.
 MOST_WAITING = 1 << 18
@@ -51,7 +51,7 @@ class FarHalf:
         os.set_blocking(writing, False)
 
     def run(self) -> None:
-        """Pass on frames until the near half ends or is silent."""
+        """Pass on frames until the near half ends or sends nothing for a minute."""
         with suppress(BrokenPipeError, EOFError):
             try:
                 self._follow()
@@ -68,7 +68,7 @@ class FarHalf:
         outlet = Outlet(source)
         feed = outlet.add(self._send)
         try:
-            while time.monotonic() - self._heard_at < SILENT_S:
+            while time.monotonic() - self._heard_at < LOST_AFTER_S:
                 self._listen(outlet, feed)
                 outlet.poll(POLL_S)
                 self._pass_on(outlet, feed)

@@ -33,8 +33,8 @@ class _Agent:
         if frame.kind == "bye":
             self.away_at = self.away_at or frame.at
         elif (link := wire.link_of(frame)) is not None:
-            self.is_up = link.state == "up"
-            if link.state in ("closed", "dead", "unreachable"):
+            self.is_up = link.state is wire.LinkState.UP
+            if link.state.is_away:
                 self.away_at = self.away_at or frame.at
             elif self.is_up and "bye" not in self.last:
                 self.away_at = None
@@ -69,7 +69,7 @@ class Latest:
     def unmet(self) -> list[wire.Link]:
         """Return the targets behind which no agent was met yet."""
         found = map(wire.link_of, self.frames("", ("link",), 0.0))
-        return [link for link in found if link is not None and link.state != "merged"]
+        return [link for link in found if link is not None and link.state is not wire.LinkState.MERGED]
 
     @property
     def notes(self) -> list[str]:

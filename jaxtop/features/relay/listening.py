@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from jaxtop.transport.server import ReceivedRequest
 
 # A viewer sends something every five seconds. After this time without it, it is gone.
-SILENT_S = 20.0
+LOST_AFTER_S = 20.0
 # The most requests of a viewer that are under way.
 MOST_ASKED = 1024
 
@@ -51,7 +51,7 @@ class ListeningRelay:
         for asked in self._hub.take():
             self._answer(asked, now)
         for address, viewer in list(self._viewers.items()):
-            if now - viewer.heard_at > SILENT_S:
+            if now - viewer.heard_at > LOST_AFTER_S:
                 self._part_with(address)
                 continue
             try:

@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop import wire
 from jaxtop.model.collectives.layout import layouts, may_be_met
 from jaxtop.model.collectives.matching import are_one, traced
-from jaxtop.model.collectives.timing import Participants, silent_places, timing_of, timing_of_unknown_groups
+from jaxtop.model.collectives.timing import (
+    Participants,
+    places_without_report,
+    timing_of,
+    timing_of_unknown_groups,
+)
 from jaxtop.model.collectives.verdict import LATE_MS, LATE_MS_ON_CPU, judge
 from jaxtop.model.collectives.words import changes_in_words
 from jaxtop.model.host import run_of
@@ -209,7 +214,7 @@ def _close(windows: ProgramWindows, pending: Pending, layout: Layout | None, exp
     by_op: dict[str, list[Mapping[str, Durations]]] = {}
     for op, number in sorted(pending.rows):
         by_op.setdefault(op, []).append(pending.rows[op, number])
-    silent = silent_places(layout, expected) if layout is not None else set()
+    without_report = places_without_report(layout, expected) if layout is not None else set()
     touched = set()
     for op, rounds in by_op.items():
         before = windows.timings.get(op, ())
@@ -218,7 +223,7 @@ def _close(windows: ProgramWindows, pending: Pending, layout: Layout | None, exp
         grouped = layout.groups_of(op) if layout is not None else None
         if layout is not None and grouped is not None:
             timing = timing_of(
-                Participants(layout, grouped, silent), rounds, pending.window_number, launch_us
+                Participants(layout, grouped, without_report), rounds, pending.window_number, launch_us
             )
         else:
             timing = timing_of_unknown_groups(rounds, pending.window_number, launch_us)

@@ -30,7 +30,7 @@ def first_windows(cluster: ClusterState) -> Mapping[ProgramKey, int]:
     )
 
 
-def of_present(entries: Sequence[InWindow], first: int) -> Sequence[InWindow]:
+def of_present_rhythm(entries: Sequence[InWindow], first: int) -> Sequence[InWindow]:
     """Return the entries from the first window of the present rhythm on; all if there are none since."""
     return [each for each in entries if each.window_number >= first] or entries
 

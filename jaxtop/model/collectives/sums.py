@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from jaxtop.model.collectives.present import first_windows, of_present
+from jaxtop.model.collectives.present import first_windows, of_present_rhythm
 from jaxtop.model.collectives.verdict import last_of, reported_by, wait_for_last
 from jaxtop.model.collectives.views import collective_views
 from jaxtop.model.host import run_of
@@ -68,7 +68,7 @@ def step_shares(cluster: ClusterState) -> list[StepShare]:
     found = []
     firsts = first_windows(cluster)
     for key, windows in cluster.windows.programs.items():
-        shares = of_present(windows.shares, firsts.get(key, 0))
+        shares = of_present_rhythm(windows.shares, firsts.get(key, 0))
         duration = sum(each.duration_us for each in shares)
         exposed = [each for each in shares if each.exposed_us is not None]
         of_exposed = sum(each.duration_us for each in exposed)

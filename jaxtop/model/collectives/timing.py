@@ -27,21 +27,21 @@ class Participants(NamedTuple):
 
     layout: Layout
     grouped: Grouped
-    silent: set[int]
+    without_report: set[int]
 
 
 def timing_of(
     participants: Participants, rounds: Sequence[Mapping[str, Durations]], window: int, launch_us: int
 ) -> Timing | None:
     """Return the timing of a collective over all rounds in a launch; None if no group is complete."""
-    layout, grouped, silent = participants
+    layout, grouped, without_report = participants
     waits: list[int] | None = None
     of_devices: Iterable[int] = ()
     longest: list[int] = []
     shortest: list[int] = []
     for reports in rounds:
         first, last, waited, by_member = _waits_of_round(
-            grouped.places, _durations_by_place(layout, reports), silent
+            grouped.places, _durations_by_place(layout, reports), without_report
         )
         longest += first
         shortest += last
@@ -98,14 +98,14 @@ def _durations_by_place(layout: Layout, reports: Mapping[str, Durations]) -> lis
     return found
 
 
-def silent_places(layout: Layout, expected: set[str]) -> set[int]:
+def places_without_report(layout: Layout, expected: set[str]) -> set[int]:
     """Return the places whose processes have no agent, or have reported nothing for long."""
     awaited = {place for agent in expected for place in layout.places.get(agent, ())}
     return set(range(len(layout.assignment or ()))) - awaited
 
 
 def _waits_of_round(
-    places: Groups, durations: list[int | None], silent: set[int]
+    places: Groups, durations: list[int | None], without_report: set[int]
 ) -> tuple[list[int], list[int], list[int], Iterable[int]]:
     """Return the longest and shortest durations, the longest wait of each group, and each member's wait."""
     longest: list[int] = []
@@ -118,7 +118,8 @@ def _waits_of_round(
             unknown = [MISSING] * len(group)
             known = [each for each in members if each is not None]
             is_whole = all(
-                each is not None or place in silent for each, place in zip(members, group, strict=True)
+                each is not None or place in without_report
+                for each, place in zip(members, group, strict=True)
             )
             if len(known) < min(2, len(group)) or not is_whole:
                 waits.append(MISSING)

@@ -11,7 +11,7 @@ from jaxtop.model.findings.words import costs
 from jaxtop.model.naming.families import names_of_runs
 
 if TYPE_CHECKING:
-    from jaxtop.model.finding import Finding, Severity
+    from jaxtop.model.finding import Finding, FindingKey, Severity
     from jaxtop.model.state import ClusterState
 
 STARTS, ENDS = "start", "end"
@@ -49,7 +49,7 @@ class AlertBook:
 
     def __init__(self, least: Severity) -> None:
         self._least = least
-        self._open: dict[tuple[str, str, str], Alert] = {}
+        self._open: dict[FindingKey, Alert] = {}
 
     def changes(self, cluster: ClusterState, at: float) -> list[Alert]:
         """Return the alerts since the last call."""

@@ -73,7 +73,7 @@ def source_of(line: ActiveLine | None) -> str:
     return "" if line is None else f"{line.place.file}:{line.place.line}"
 
 
-def of_core(share: float, core: float) -> str:
+def core_clause(share: float, core: float) -> str:
     """Return which part of a gap waits for a core, as the end of a clause; empty if it is small."""
     part = core / share if share else 0.0
     return f", of which {part:.0%} waits for a core" if part >= OF_CORE else ""
@@ -90,7 +90,7 @@ def is_from_processes(gap: Gap) -> bool:
     return queue is not None and queue.kind == FROM_PROCESSES and queue.empty_share >= MOSTLY
 
 
-def of_queue(gap: Gap) -> str:
+def queue_clause(gap: Gap) -> str:
     """Return what the input queue says about the loader, as the end of a sentence; empty if nothing."""
     queue = _seen_queue(gap)
     if queue is None:

@@ -14,7 +14,7 @@ from jaxtop.model.wall_time.step_parts import too_little_of
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from jaxtop.model.finding import Finding
+    from jaxtop.model.finding import Finding, FindingKey
     from jaxtop.model.liveness import HostView
     from jaxtop.model.state import ClusterState
 
@@ -36,7 +36,7 @@ def health_of(
     *,
     now: float,
     since: float | None = None,
-    muted: Collection[tuple[str, str, str]] = (),
+    muted: Collection[FindingKey] = (),
 ) -> Health:
     """Return the health of the runs; `since` is when the view of a live run began."""
     checked = coverage_of(state)

@@ -24,7 +24,7 @@ ALL_SMALL = f"no array takes {in_bytes(LARGE)} on a device"
 SAVES_AT_LEAST = Number("least_bytes", 8 << 20, "bytes on a device below which it is not reported")
 
 
-def of_each_mesh(facts: RunFacts) -> list[HostView]:
+def one_host_per_mesh(facts: RunFacts) -> list[HostView]:
     """Return one counted process for each set of meshes: those of a mesh hold the same arrays."""
     found: dict[frozenset[int], HostView] = {}
     for view in facts.reporting:

@@ -19,6 +19,7 @@ from jaxtop.model.host import run_of
 from jaxtop.model.hosts import runs
 from jaxtop.model.liveness import has_exited, is_of_present_steps
 from jaxtop.model.naming.families import main_run
+from jaxtop.model.shares import CheckedStep
 from jaxtop.model.state import LoggedEvent
 from jaxtop.model.steps.views import wall_time_of_run
 from jaxtop.model.wall_time.lateness import reporting
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from jaxtop.model.findings.rule import Rule
     from jaxtop.model.keyframe import Message
     from jaxtop.model.state import ClusterState
-    from jaxtop.model.wall_time.step_parts import RunParts
 
 # The rules are checked this often, in seconds of the frames' own time: live and replay yield the same.
 CHECK_EVERY = 2.0
@@ -69,33 +69,23 @@ def check_every(state: ClusterState) -> float:
 
 def check(state: ClusterState, at: float) -> list[LoggedEvent]:
     """Check all rules, whether or not it is due, and return the findings that began or ended as events."""
-    state.findings.checked_at = at + 0.0  # a new object: `checked_step` is derived again
+    state.findings.checked_at = at + 0.0  # a new object: samples of past steps are taken again
     state.findings.unchecked = {}
     all_runs = {run.id: RunFacts(state, run, at) for run in runs(state, at)}
-    events = [event for facts in all_runs.values() for event in _check_run(facts, all_runs)]
-    checked_step(state, at)
+    events = [event for facts in all_runs.values() for event in _check_run(facts, all_runs, at)]
+    state.findings.step = _step(state, at)
     return [*events, *_drop(state, at)]
 
 
-class CheckedStep(NamedTuple):
-    """The step of all runs: where it goes, and its wall time in seconds, pauses included."""
-
-    parts: RunParts | None
-    wall_s: float | None
-
-
 def checked_step(state: ClusterState, now: float) -> CheckedStep:
-    """Return the step as the last check of the rules had it.
+    """Return the step as the last check of the rules had it; before the first check, as it is now."""
+    return state.findings.step or _step(state, now)
 
-    What is shown next to findings has the same figures as they, although newer ones have arrived since.
-    """
 
-    def derive() -> CheckedStep:
-        run = main_run(state, now)
-        hosts = [] if run is None else [view.current for view in reporting(run)]
-        return CheckedStep(run_parts(state, now, None if run is None else run.id), wall_time_of_run(hosts))
-
-    return state.derived.get("step at the last check", (state.findings.checked_at,), derive)
+def _step(state: ClusterState, now: float) -> CheckedStep:
+    run = main_run(state, now)
+    hosts = [] if run is None else [view.current for view in reporting(run)]
+    return CheckedStep(run_parts(state, now, None if run is None else run.id), wall_time_of_run(hosts))
 
 
 def reported_findings(state: ClusterState) -> list[Finding]:
@@ -123,8 +113,8 @@ def _with_consequences(cause: Finding, reported: list[Finding]) -> Finding:
     return replace(cause, consequences=tuple(sorted(titles))) if titles else cause
 
 
-def _check_run(facts: RunFacts, all_runs: Collection[str]) -> Iterator[LoggedEvent]:
-    state, at, run = facts.cluster, facts.at, facts.run
+def _check_run(facts: RunFacts, all_runs: Collection[str], at: float) -> Iterator[LoggedEvent]:
+    state, run = facts.cluster, facts.run
     is_only_its_end_known = run.has_ended and all(view.host.pulse_at is None for view in run.hosts)
     # While no host of a run changes, nor its state, and no verdict ends, its rules are not checked again.
     inputs = state.stalls.get(run.id), old_windows(state, at), *run.hosts
@@ -137,7 +127,7 @@ def _check_run(facts: RunFacts, all_runs: Collection[str]) -> Iterator[LoggedEve
             state.findings.unchecked[run.id, rule.name] = ONLY_ITS_END
             continue
         holds_for = state.tuning.holds_for(rule.name, rule.holds_for)
-        for finding in _checked(rule, facts, version, all_runs):
+        for finding in _checked(rule, facts, version, all_runs, at):
             before = state.findings.ongoing.get(finding.key)
             since = before.finding.since if before is not None else finding.since or at
             was_reported = before is not None and before.is_reported
@@ -175,12 +165,13 @@ class _Checked(NamedTuple):
     at: float | None
 
 
-def _checked(rule: Rule, facts: RunFacts, version: object, all_runs: Collection[str]) -> list[Finding]:
+def _checked(
+    rule: Rule, facts: RunFacts, version: object, all_runs: Collection[str], at: float
+) -> list[Finding]:
     """Return what a rule finds in a run, and note why if it cannot be checked, or not completely."""
     of = partial(facts.cluster.derived.of, member=facts.run.id, members=all_runs)  # by name and inputs
 
     def check() -> _Checked:
-        facts.is_timed = False
         found: list[Finding] = []
         why = ""
         try:
@@ -190,7 +181,7 @@ def _checked(rule: Rule, facts: RunFacts, version: object, all_runs: Collection[
             why = str(missing)
         except Exception:  # noqa: BLE001 - a fault of one rule must not hide the others
             why = _FAILED
-        return _Checked(found, why, facts.at if facts.is_timed else None)
+        return _Checked(found, why, at if facts.has_read_time else None)
 
     def derive() -> _Checked:
         if rule.inputs is None:
@@ -198,7 +189,7 @@ def _checked(rule: Rule, facts: RunFacts, version: object, all_runs: Collection[
         return of(f"rule {rule.name}", inputs=rule.inputs(facts), derive=check)
 
     checked = of(f"checked {rule.name}", inputs=(version,), derive=derive)
-    if checked.at is not None and checked.at != facts.at:
+    if checked.at is not None and checked.at != at:
         checked = check()
     if checked.why:
         facts.cluster.findings.unchecked[facts.run.id, rule.name] = checked.why

@@ -13,7 +13,7 @@ from jaxtop.model.naming.families import family_groups, main_run
 from jaxtop.model.naming.sentences import host_names, several
 from jaxtop.model.steps.views import wall_time_of_run
 from jaxtop.model.wall_time.lateness import NO_LATENESS, Lateness, lateness_by_run, reporting
-from jaxtop.model.wall_time.step_parts import RunParts, parts_of_hosts, run_parts
+from jaxtop.model.wall_time.step_parts import parts_of_hosts, run_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from jaxtop.model.hosts import Run
     from jaxtop.model.liveness import HostView
     from jaxtop.model.naming.families import Group
+    from jaxtop.model.shares import Parts, RunParts
     from jaxtop.model.state import ClusterState
     from jaxtop.model.tuning import Number
     from jaxtop.model.wall_time.gaps import Gap
-    from jaxtop.model.wall_time.parts import Parts
 
 
 # From this share of its limit on, memory is scarce on a device: what could be saved there is a warning.
@@ -80,7 +80,7 @@ class Rule:
 
     def findings(self, facts: RunFacts) -> Iterator[Finding]:
         """Yield the findings of a run under the name of the rule."""
-        facts.rule = self.name
+        facts.begin_check(self.name)
         for finding in self.check(facts):
             yield replace(finding, rule=self.name, run=facts.run.id)
 
@@ -90,16 +90,23 @@ class RunFacts:
 
     def __init__(self, cluster: ClusterState, run: Run, at: float) -> None:
         self.cluster, self.run, self._at = cluster, run, at
-        # Whether `at` was read since this was last set to False.
-        self.is_timed = False
-        # The rule that is being checked.
-        self.rule = ""
+        self._rule = ""
+        self._has_read_time = False
+
+    def begin_check(self, rule: str) -> None:
+        """Begin the check of this rule: `number` and `has_read_time` are about it from now on."""
+        self._rule = rule
+        self._has_read_time = False
+
+    def read_time(self) -> float:
+        """Return the time of the check, and note that the result of the rule holds at this time only."""
+        self._has_read_time = True
+        return self._at
 
     @property
-    def at(self) -> float:
-        """The time of the check. A result that depends on it does not outlast the check."""
-        self.is_timed = True
-        return self._at
+    def has_read_time(self) -> bool:
+        """Whether the rule that is being checked has read the time."""
+        return self._has_read_time
 
     @cached_property
     def present(self) -> list[HostView]:
@@ -212,7 +219,7 @@ class RunFacts:
 
     def number(self, number: Number) -> float:
         """Return a number of the rule that is being checked, as the user set it."""
-        return self.cluster.tuning.value(self.rule, number)
+        return self.cluster.tuning.value(self._rule, number)
 
     def named(self, hosts: Sequence[Host]) -> str:
         """Return the numbers of hosts as text, or that these are all."""

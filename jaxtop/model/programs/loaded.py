@@ -204,8 +204,8 @@ def _unknown_devices(
     of_run = [host for host in members if run_of(host) == each.run]
     expected = max((host.process_count or 0 for host in of_run), default=0)
     have = {host.agent for host in each.members}
-    silent = sum(_is_unknown(host, each, used) and host.agent not in have for host in of_run)
-    return (silent + max(0, expected - len(of_run))) * (each.program.local_devices or 0)
+    unreported = sum(_is_unknown(host, each, used) and host.agent not in have for host in of_run)
+    return (unreported + max(0, expected - len(of_run))) * (each.program.local_devices or 0)
 
 
 def _is_unknown(

@@ -146,7 +146,7 @@ class Case:
 
     @cached_property
     def _witness(self) -> Witness | None:
-        found = witnesses.by_devices(self.heard, 0 if self.has_rhythm else SAME_FOR_MS)
+        found = witnesses.named_by_devices(self.heard, 0 if self.has_rhythm else SAME_FOR_MS)
         return found or (None if self.has_rhythm else transfers.behind(self.heard))
 
     @cached_property

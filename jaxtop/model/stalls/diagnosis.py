@@ -1,4 +1,4 @@
-"""Diagnosis of a stalled run: which process delays the others, from reports and from silence.
+"""Diagnosis of a stalled run: which process delays the others, from their reports and from missing reports.
 
 Causes are checked in this order: a process that is lost; a process that compiles; a process that has launched
 less than the others; a process whose main thread is elsewhere than most, or does not wait for JAX where

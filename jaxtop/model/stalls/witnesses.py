@@ -37,15 +37,15 @@ class Witness(NamedTuple):
     is_moving: bool = False
 
 
-def by_devices(hosts: Sequence[Host], for_ms: int) -> Witness | None:
+def named_by_devices(hosts: Sequence[Host], for_ms: int) -> Witness | None:
     """Return what the libraries of the devices say, if nothing in it has moved for `for_ms`."""
-    return by_nccl(hosts, for_ms) or by_cores(hosts, for_ms)
+    return named_by_nccl(hosts, for_ms) or named_by_cores(hosts, for_ms)
 
 
 # NCCL
 
 
-def by_nccl(hosts: Sequence[Host], for_ms: int) -> Witness | None:
+def named_by_nccl(hosts: Sequence[Host], for_ms: int) -> Witness | None:
     """Return the processes of the ranks that launched fewer operations than most, or that do not answer."""
     answers = [
         host.nccl
@@ -58,18 +58,20 @@ def by_nccl(hosts: Sequence[Host], for_ms: int) -> Witness | None:
     if last is None:
         return None
     by_size = sorted(last.differing, key=lambda each: -each.size)
-    silent = (_silent(each, last, hosts) for each in by_size if each.silent)
+    unresponsive = (_unresponsive(each, last, hosts) for each in by_size if each.unresponsive)
     behind = (_behind(each, last, hosts) for each in by_size if each.counts)
-    return next((each for found in (silent, behind) for each in found if each is not None), None)
+    return next((each for found in (unresponsive, behind) for each in found if each is not None), None)
 
 
-def _silent(communicator: NcclCommunicator, answer: Nccl, hosts: Sequence[Host]) -> Witness | None:
-    if len(communicator.silent) * 2 > communicator.size:
+def _unresponsive(communicator: NcclCommunicator, answer: Nccl, hosts: Sequence[Host]) -> Witness | None:
+    if len(communicator.unresponsive) * 2 > communicator.size:
         return None
-    found = _hosts(communicator.silent, hosts)
-    who, which = _named(communicator.silent, found)
-    do = "do" if _are_many(communicator.silent, found) else "does"
-    evidence = Evidence("silent NCCL ranks", len(communicator.silent), source=NCCL, at=answer.at_ms / 1000)
+    found = _hosts(communicator.unresponsive, hosts)
+    who, which = _named(communicator.unresponsive, found)
+    do = "do" if _are_many(communicator.unresponsive, found) else "does"
+    evidence = Evidence(
+        "silent NCCL ranks", len(communicator.unresponsive), source=NCCL, at=answer.at_ms / 1000
+    )
     return Witness(found, f"{who} {do} not answer NCCL{which}", (evidence,))
 
 
@@ -164,7 +166,7 @@ class _Stand(NamedTuple):
         return not self.place
 
 
-def by_cores(hosts: Sequence[Host], for_ms: int) -> Witness | None:
+def named_by_cores(hosts: Sequence[Host], for_ms: int) -> Witness | None:
     """Return the processes whose tensor cores report an error, or stand elsewhere than most cores."""
     cores = [
         (host, core)

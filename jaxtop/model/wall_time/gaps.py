@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import reduce
 from math import sqrt
-from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.earlier import ProgramLaunches
-from jaxtop.model.host import changed_ms
 from jaxtop.model.liveness import TIMES_IN_WINDOW, is_current
 from jaxtop.model.programs.rates import launch_rates_of, program_of
 from jaxtop.model.steps.script import is_sampled, not_launching
@@ -18,10 +16,10 @@ from jaxtop.model.tuning import Number
 from jaxtop.wire import COMPILE, FEWEST_ACTIVITY_SAMPLES, LAUNCH, SCRIPT, WAIT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping
 
     from jaxtop.model.host import Host
-    from jaxtop.model.wall_time.parts import Parts
+    from jaxtop.model.shares import Parts
     from jaxtop.wire import ActiveLine, Rhythm
 
 # A gap is part of each step if the median step, times the steps a second, fills this share of the time, and
@@ -29,16 +27,11 @@ if TYPE_CHECKING:
 IN_EACH_STEP, OF_GAP_LEFT, LEFT = 0.7, 0.8, 0.1
 # A gap counts as a whole if samples of the main thread confirm this part of it: samples are few.
 CONFIRMED = 0.8
-# The hosts of a synchronous run make the same number of steps a second, up to this part.
-SAME_PACE = 0.15
-# A host is late by its script if its gap and its extra time in the script, compared with the others, each
-# take this share of a step, and the gap takes this many milliseconds.
+# A script makes a gap in each step from this share of a step on. A host is late by its script if its gap and
+# its extra time in the script, compared with the others, each take this share.
 LATER = 0.15
-# The extra time must be at least this many standard errors of its samples, of which there are few.
+# A share must be at least this many standard errors of its samples, of which there are few.
 ERRORS = 3
-# Where nothing shows whether devices compute meanwhile, it may be late from this share of a step on.
-MOSTLY = 0.5
-LATER_MS = Number("script_ms", 5.0, "late by its script from this many milliseconds a step on")
 # While more than this share of the samples compiles, the run is starting.
 MOST_COMPILING = 0.1
 # Pauses are reported from this share of the time on, and with a line that has this share of the samples.
@@ -51,11 +44,6 @@ SHORTEST_S = 0.25
 # is the share of the samples in launches.
 MANY_LAUNCHES = Number("launches", 50, "reported from this many launches a step on")
 MANY_A_SECOND, SHORT_MS, LAUNCHING = 1000, 0.5, 0.3
-# At least this part of the processes must be measured.
-MEASURED = 0.75
-# Processes notice a change of the rhythm within this time, so until then their paces may differ. Those whose
-# median step differs by this factor from that of the first to notice have not noticed yet.
-SETTLED_MS, OTHER_RHYTHM = 15_000, 1.3
 # The time by which steps have become longer counts if it is this close to what windows leave over: all steps
 # are timed, but only few launches.
 CLOSE = (0.5, 1.5)
@@ -89,7 +77,7 @@ class Gap:
     @property
     def is_steadily_in_script(self) -> bool:
         """Whether the script makes a gap in each step, of which pauses explain only a part."""
-        return self.in_steps >= max(LATER, ERRORS * _error(self, 0.0))
+        return self.in_steps >= max(LATER, ERRORS * standard_error(self, 0.0))
 
     @property
     def most_script(self) -> float:
@@ -235,6 +223,12 @@ def measured_busy(host: Host) -> float:
     return min(1.0, busy)
 
 
+def standard_error(gap: Gap, share: float) -> float:
+    """Return the standard error of a share of the samples of a host, if this is its true value."""
+    share = min(max(share, 0.05), 0.95)
+    return sqrt(share * (1 - share) / sum(gap.host.activity.samples))
+
+
 def confirmed(share: float, samples: float) -> float:
     """Return the part of a share of the time that a share of samples confirms."""
     return share if samples >= CONFIRMED * share else samples
@@ -283,80 +277,3 @@ def _uncovered(host: Host, parts: Parts | None, pace: float | None) -> float | N
         return longer if is_close(longer, left) or is_old else left
     known = [each for each in busy if each is not None]
     return max(0.0, 1 - sum(known) / len(known) / 1000) if known else longer
-
-
-def late_of(gaps: Sequence[Gap], processes: int, least_ms: float = LATER_MS.default) -> list[Gap]:
-    """Return the gaps of the few processes for whose scripts all others wait, the longest first.
-
-    All make the same number of steps a second, so each step of all takes as long as these processes need.
-    """
-
-    def is_late(each: Gap, more: float) -> bool:
-        # What pauses explain is theirs.
-        return each.is_steadily_in_script and min(each.share, more) >= LATER and each.ms >= least_ms
-
-    return sorted(_few(gaps, processes, is_late), key=lambda each: -each.share)
-
-
-def perhaps_late(gaps: Sequence[Gap], processes: int) -> list[Gap]:
-    """Return the gaps of the few processes that are in their scripts for most of a step, unlike the others.
-
-    They are late unless their devices compute meanwhile, and nothing measures that.
-    """
-    found = _few(gaps, processes, lambda each, more: each.uncovered is None and more >= MOSTLY)
-    return sorted(found, key=lambda each: -each.script)
-
-
-def _few(gaps: Sequence[Gap], processes: int, is_late: Callable[[Gap, float], bool]) -> list[Gap]:
-    """Return the gaps for which this holds, given how much more than usual a process is in its script.
-
-    There are none if these processes are too many, or processes make their steps independently.
-    """
-    if processes < 2 or len(gaps) < MEASURED * processes or are_apart(gaps):
-        return []
-    # Processes wait for a core unevenly: the least that one does is compared with the most of others.
-    usual = median(sorted(each.most_script for each in gaps)[: (processes + 1) // 2])
-    found = [
-        each
-        for each in gaps
-        if each.script - usual >= ERRORS * _error(each, usual) and is_late(each, each.script - usual)
-    ]
-    return found if 2 * len(found) <= processes else []
-
-
-def _error(gap: Gap, share: float) -> float:
-    """Return the standard error of a share of the samples of a host, if this is its true value."""
-    share = min(max(share, 0.05), 0.95)
-    return sqrt(share * (1 - share) / sum(gap.host.activity.samples))
-
-
-def in_present_rhythm(hosts: Sequence[Host]) -> list[Host]:
-    """Return the processes of a run without those that have not noticed yet that its rhythm has changed.
-
-    Figures of the earlier rhythm cannot be compared with those of the present one.
-    """
-    timed = [each for each in hosts if each.pulse.rhythm is not None and each.pulse.rhythm.p50_us]
-    newest = min(timed, key=_unchanged_for, default=None)
-    if newest is None or _unchanged_for(newest) > SETTLED_MS:
-        return list(hosts)
-    usual = _median_us(newest)
-    return [
-        each
-        for each in hosts
-        if each not in timed or usual <= OTHER_RHYTHM * _median_us(each) <= OTHER_RHYTHM**2 * usual
-    ]
-
-
-def _unchanged_for(host: Host) -> int:
-    return host.pulse.at_ms - changed_ms(host.pulse)
-
-
-def _median_us(host: Host) -> int:
-    return (host.pulse.rhythm.p50_us if host.pulse.rhythm is not None else None) or 0
-
-
-def are_apart(gaps: Sequence[Gap]) -> bool:
-    """Return whether processes make their steps independently of each other."""
-    steps = [each.step_ms for each in gaps]
-    has_settled = all(_unchanged_for(each.host) > SETTLED_MS for each in gaps)
-    return has_settled and max(steps) > (1 + SAME_PACE) * min(steps)

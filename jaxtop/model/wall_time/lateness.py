@@ -12,17 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop.model.collectives.views import collective_views
 from jaxtop.model.hosts import runs
 from jaxtop.model.steps.views import pace_of_run
-from jaxtop.model.wall_time.gaps import (
-    LATER_MS,
-    PAUSE_SHARE,
-    are_apart,
-    gap_of,
-    in_present_rhythm,
-    is_close,
-    late_of,
-    pause_of,
-    perhaps_late,
-)
+from jaxtop.model.wall_time.gaps import PAUSE_SHARE, gap_of, is_close, pause_of
+from jaxtop.model.wall_time.late_scripts import LATER_MS, are_apart, in_present_rhythm, late_of, perhaps_late
 from jaxtop.model.wall_time.parts import own_parts
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop.model.collectives.sums import program_waits
 from jaxtop.model.hosts import host_views
 from jaxtop.model.programs.rates import launch_rates_of, program_of
+from jaxtop.model.shares import Parts
 from jaxtop.model.steps.script import not_launching
 from jaxtop.model.steps.views import past_of
 from jaxtop.model.wall_time.launch_times import has_current_windows, measured_in
@@ -34,37 +35,6 @@ if TYPE_CHECKING:
 
 # Durations of launches that take this share of the time together are no longer right.
 MOST_BUSY = 1.15
-
-
-class Parts(NamedTuple):
-    """The shares of wall time of a process, or the means over processes; they add up to 1.
-
-    `communication` is exposed: nothing else ran on the device meanwhile. `waiting` is the part of it that is
-    spent until the last member of a collective comes. In a `host_gap` nothing is launched; for its part
-    `delayed`, the main thread waits for a core. `at` is the time of the windows that the durations of
-    launches come from, None without windows.
-    """
-
-    compute: float
-    communication: float
-    waiting: float
-    host_gap: float
-    unknown: float
-    at: float | None = None
-    delayed: float = 0.0
-
-    @property
-    def busy(self) -> float:
-        """The share of wall time in which programs run, as far as it is measured."""
-        return self.compute + self.communication + self.waiting
-
-
-NAMES = ("compute", "communication", "waiting", "host_gap", "unknown")
-
-
-def shares_of(found: Parts | None) -> list[tuple[str, float]]:
-    """Return the parts with their names as words; none if they are unknown."""
-    return [] if found is None else [(name.replace("_", " "), getattr(found, name)) for name in NAMES]
 
 
 class Busy(NamedTuple):

@@ -6,7 +6,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from jaxtop.model.hosts import runs
-from jaxtop.model.past_steps import SHORTEST_S, WHOLE, PastSteps, StepSample
+from jaxtop.model.shares import SHORTEST_S, WHOLE, PastSteps, StepSample
 from jaxtop.model.wall_time.step_parts import run_parts
 
 if TYPE_CHECKING:

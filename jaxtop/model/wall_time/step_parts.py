@@ -5,11 +5,12 @@ These are the figures of the panels and the exports. Findings rest on the same g
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from jaxtop.model.host import run_of
 from jaxtop.model.hosts import host_views
 from jaxtop.model.naming.families import main_run
+from jaxtop.model.shares import RunParts
 from jaxtop.model.wall_time.gaps import launches_of, lost_to_launches
 from jaxtop.model.wall_time.lateness import NO_LATENESS, lateness_by_run
 from jaxtop.model.wall_time.launch_times import has_current_windows
@@ -19,28 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from jaxtop.model.liveness import HostView
+    from jaxtop.model.shares import Parts
     from jaxtop.model.state import ClusterState
     from jaxtop.model.wall_time.gaps import Gap
-    from jaxtop.model.wall_time.parts import Parts
-
-# With more than this share unknown, too little is measured to call a run healthy.
-MOST_UNKNOWN = 0.5
-
-
-class RunParts(NamedTuple):
-    """The mean parts of the processes of a run that are not late, how many these are, and the late ones.
-
-    To wait for a late process is what its lateness costs; its own parts show what it does instead.
-    """
-
-    parts: Parts
-    processes: int
-    late: tuple[str, ...] = ()
-
-    @property
-    def is_enough(self) -> bool:
-        """Whether enough of the time is explained for a verdict."""
-        return self.parts.unknown <= MOST_UNKNOWN
 
 
 def too_little_of(cluster: ClusterState, now: float) -> str:

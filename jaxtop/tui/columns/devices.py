@@ -60,7 +60,7 @@ def id_column() -> Column[AnyRow]:
         return f"{shown}{text.STATE_SIGNS[state]}" if is_marked else shown
 
     def style(row: AnyRow, palette: Palette) -> str | None:
-        return None if row.state is State.LIVE else palette.of_state(row.state)
+        return None if row.state is State.LIVE else palette.state_colour(row.state)
 
     return Column("id", "id", WIDEST_ID, "right", lambda row: row.place, write, style)
 

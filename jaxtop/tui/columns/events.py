@@ -118,7 +118,7 @@ def columns_for(moment: Moment, width: int) -> tuple[Column[EventRow], ...]:
             "left",
             _rank,
             _severity,
-            lambda row, palette: palette.of_severity(row.event.rank),
+            lambda row, palette: palette.severity_colour(row.event.rank),
             largest_first=True,
         ),
     )

@@ -36,7 +36,7 @@ def measured(figure: Figure, where: Callable[[AnyRow], tuple[Pulse, int]]) -> Co
 
     def style(row: AnyRow, palette: Palette) -> str | None:
         reached = figure.reached(*where(row))
-        return None if reached is None else palette.of_level(reached.level)
+        return None if reached is None else palette.level_colour(reached.level)
 
     return Column(
         figure.name, figure.short, width_of(figure), "right", value, write, style, largest_first=True

@@ -41,7 +41,7 @@ def state_column(state: Callable[[Row], State]) -> Column[Row]:
         return state(row).severity
 
     def style(row: Row, palette: Palette) -> str:
-        return palette.of_state(state(row))
+        return palette.state_colour(state(row))
 
     return replace(figure_column("state", "state", 13, read, _state, style=style), align="left")
 
@@ -94,7 +94,7 @@ def _derived_column(figure: Figure) -> Column[HostRow]:
         if figure in _TIMES:  # where no steps complete, their times are not current
             return None if row.still is None else palette.muted
         reached = figure.judged(row.derived(figure))
-        return None if reached is None else palette.of_level(reached.level)
+        return None if reached is None else palette.level_colour(reached.level)
 
     def read(row: HostRow) -> float | None:
         return row.derived(figure)

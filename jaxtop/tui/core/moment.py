@@ -23,7 +23,7 @@ from jaxtop.model import (
     State,
 )
 from jaxtop.model import collectives as of_collectives
-from jaxtop.model.findings.reducer import CheckedStep, checked_step
+from jaxtop.model.findings.reducer import checked_step
 from jaxtop.model.host import HOST
 from jaxtop.model.liveness import CENSUS, is_current
 from jaxtop.model.naming.sentences import several
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from jaxtop.model.collectives import CollectiveView
+    from jaxtop.model.shares import CheckedStep
     from jaxtop.model.steps.views import RunStep
     from jaxtop.store.probed import Probe
 

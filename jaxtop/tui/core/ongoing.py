@@ -9,6 +9,7 @@ from jaxtop.model import RULES_BY_NAME, Severity
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from jaxtop.model.finding import FindingKey
     from jaxtop.model.state import LoggedEvent
     from jaxtop.tui.core.moment import Moment
 
@@ -35,7 +36,7 @@ def ongoing_events(moment: Moment) -> set[LoggedEvent]:
     return found
 
 
-def _causes(moment: Moment) -> Iterator[tuple[str, str, tuple[str, str, str] | None]]:
+def _causes(moment: Moment) -> Iterator[tuple[str, str, FindingKey | None]]:
     """Yield the kind and the agent of the events of what goes on now, and the key if it is a finding."""
     for key, each in moment.cluster.findings.ongoing.items():
         rule = RULES_BY_NAME.get(each.finding.rule)

@@ -52,23 +52,23 @@ class Palette:
     ramp: tuple[str, ...]
     categories: tuple[str, ...]
 
-    def of_state(self, state: State) -> str:
+    def state_colour(self, state: State) -> str:
         return getattr(self, _KIND.get(state, "bad"))  # type: ignore[no-any-return]
 
-    def of_level(self, level: Level) -> str | None:
+    def level_colour(self, level: Level) -> str | None:
         """Return the colour of a figure at this level; None if it needs no colour."""
         return (None, self.warning, self.bad)[level]
 
-    def of_severity(self, rank: int) -> str:
+    def severity_colour(self, rank: int) -> str:
         """Return the colour of a finding or an event whose severity has this rank."""
         return (self.muted, self.warning, self.bad)[rank]
 
-    def of_category(self, number: int) -> str:
+    def category_colour(self, number: int) -> str:
         return self.categories[number % STEPS]
 
-    def of_step_part(self, name: str) -> str:
+    def step_part_colour(self, name: str) -> str:
         """Return the colour of a part of a step, on every screen the same; unknown time is grey."""
-        return self.of_category(STEP_PARTS.index(name)) if name in STEP_PARTS else self.divider
+        return self.category_colour(STEP_PARTS.index(name)) if name in STEP_PARTS else self.divider
 
     @property
     def grounds(self) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ class Preferences:
     theme: str = ""
     # By role, in place of those of the theme.
     colours: Mapping[str, str] = field(default_factory=dict)
-    # By the name of the action, separated by commas.
+    # By the user's key: the key that it stands for.
     keys: Mapping[str, str] = field(default_factory=dict)
     # The keys of the columns, by screen.
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

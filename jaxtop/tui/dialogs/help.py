@@ -32,7 +32,7 @@ NOT_LISTED = frozenset({"help_quit", "app.focus_next", "app.focus_previous", "sc
 # else work everywhere.
 _GROUPS = {
     "Move": "move page top bottom shift end scroll_down scroll_up scroll_home scroll_end",
-    "Look closer": "jump worst return capture profile stacks",
+    "Look closer": "jump worst return window capture stacks",
     "Time": "pause record step skip go_to event to_start to_end interval faster loop mark",
     "Screens": "screen",
 }
@@ -154,10 +154,10 @@ def key_sections(active: Iterable[ActiveBinding], app: App[Any], title: str, ink
 
 def _signs(ink: Ink) -> Iterator[HelpEntry]:
     for state, sign in text.STATE_SIGNS.items():
-        yield HelpEntry(Text(sign, ink.palette.of_state(state)), f"host {state.value}")
+        yield HelpEntry(Text(sign, ink.palette.state_colour(state)), f"host {state.value}")
     for severity in Severity:
         yield HelpEntry(
-            Text(severity.sign, ink.palette.of_severity(severity.rank)), f"{severity.value} finding"
+            Text(severity.sign, ink.palette.severity_colour(severity.rank)), f"{severity.value} finding"
         )
     yield HelpEntry(Text(SIGN, ink.palette.warning), "figure past its threshold")
     for sign, meaning in (("≥", "lower bound"), ("~", "estimate"), (units.NA, "unknown, never 0")):

@@ -91,7 +91,7 @@ class Ink:
 
     def category(self, number: int) -> Style:
         """Return the style of a category: a slice, a line of a plot, a part of memory."""
-        return self.style(self.palette.of_category(number))
+        return self.style(self.palette.category_colour(number))
 
     def ramp(self, code: int) -> Color:
         return self._ramp[code]
@@ -105,7 +105,7 @@ class Ink:
         return self.colour_of(state)
 
     def colour_of(self, state: State) -> Color:
-        return Color.parse(self.palette.of_state(state))
+        return Color.parse(self.palette.state_colour(state))
 
     def whole(self, code: int) -> tuple[str, Style]:
         if code not in self._whole:

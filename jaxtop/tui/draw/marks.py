@@ -80,7 +80,7 @@ def put_marks(
         if at < free:
             continue
         rank, sign = mark.severity.rank, mark.severity.sign
-        colour = ink.palette.of_severity(rank) if rank else ink.palette.label
+        colour = ink.palette.severity_colour(rank) if rank else ink.palette.label
         word = sign + mark.word
         if rank and at + len(word) > last:
             at = max(free, last - len(word))

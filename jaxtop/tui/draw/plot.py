@@ -263,7 +263,7 @@ def summary(line: PlotLine) -> tuple[float | None, ...]:
 
 def style_of(number: int, ink: Ink, *, chosen: bool) -> Style:
     """Return the style of a line; colours only repeat what the letters show."""
-    return ink.accent if chosen else ink.style(ink.palette.of_category(number))
+    return ink.accent if chosen else ink.style(ink.palette.category_colour(number))
 
 
 def _ends(lines: Sequence[PlotLine], frame: PlotFrame) -> dict[int, str]:

@@ -61,7 +61,7 @@ def entry(part: Part, size: int, ink: Ink) -> Text:
 def _colour_of(part: Part, theme: str) -> str:
     palette = PALETTES[theme]
     other = {Part.UNNAMED: palette.muted, Part.RESERVED: palette.frame, Part.FREE: palette.track}
-    return other.get(part) or palette.of_category(_COLOURED.index(part))
+    return other.get(part) or palette.category_colour(_COLOURED.index(part))
 
 
 def colour_of(part: Part, palette: Palette) -> str:

@@ -5,7 +5,7 @@ What is where, in the order in which to read it:
 - base.py: one screen, which draws a moment and holds the selection
 - tables.py: the base classes of the screens with a table
 - overview.py: is the run healthy, what costs most, who causes it
-- mesh.py: one cell per device
+- mesh.py, mesh_split.py: one cell per device; how that screen divides its room
 - device_subject.py: what the pane of a device shows, on this screen and on that of devices
 - hosts.py: the processes
 - devices.py: the devices

@@ -15,11 +15,13 @@ from jaxtop.tui.widgets.filter import FilteredTable
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
+    from collections.abc import Set as AbstractSet
 
     from textual import events
     from textual.widget import Widget
 
     from jaxtop.model import Finding
+    from jaxtop.model.finding import FindingKey
 
 
 class ScreenPane(Container):
@@ -33,6 +35,8 @@ class ScreenPane(Container):
     selection: Selection = NO_SELECTION
     # The name of the figure that this screen focuses on, if any. The plot starts with it.
     figure: str | None = None
+    # The keys of the findings that the user muted: the app has one set, which all screens read.
+    muted: AbstractSet[FindingKey] = frozenset()
     # The names of all screens, those of features too, which this one can lead to.
     screen_names: frozenset[str] = frozenset()
 
@@ -62,6 +66,12 @@ class ScreenPane(Container):
 
         what: Literal["peaks"]
         agents: tuple[str, ...]
+
+    @dataclass
+    class Muted(Message):
+        """Posted when the user mutes a finding: no screen shows it any more."""
+
+        finding: Finding
 
     @property
     def palette(self) -> Palette:
@@ -109,7 +119,7 @@ class ScreenPane(Container):
         for filtered in self.query(FilteredTable):
             filtered.table.reveal(column)
 
-    def look_at(self, figure: str) -> None:
+    def start_with(self, figure: str) -> None:
         """Start with the figure that another screen focused on."""
 
     def count(self, tally: str) -> None:

@@ -193,7 +193,7 @@ class CollectivesScreen(TablePane[Table[CollectiveView]]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("z", "paint", "Groups on the mesh", show=False),
-        Binding("c", "app.capture", "Window now"),
+        Binding("c", "app.window", "Window now"),
         Binding("asterisk", "fold_all", "Fold all again", show=False, key_display="*"),
     ]
 

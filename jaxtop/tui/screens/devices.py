@@ -101,7 +101,7 @@ def _gauge_colour(row: FigureRow, palette: Palette) -> str | None:
     if row.fill is None or row.state.is_silent:
         return None
     reached = MEMORY.reached(row.device.pulse, row.device.position)
-    return None if reached is None else palette.of_level(reached.level)
+    return None if reached is None else palette.level_colour(reached.level)
 
 
 def _axis(name: str, size: int) -> Column[FigureRow]:
@@ -140,7 +140,7 @@ def _slowed() -> Column[FigureRow]:
 
     def style(row: FigureRow, palette: Palette) -> str | None:
         found = read(row)
-        return None if found is None else palette.of_level(Level(found[0]))
+        return None if found is None else palette.level_colour(Level(found[0]))
 
     return Column("slowed", "slowed by", 14, "left", read, write, style, largest_first=True)
 
@@ -157,7 +157,7 @@ def _errors() -> Column[FigureRow]:
         return f"{SIGN if level else ''}{units.amount(uncorrected)}/{units.amount(corrected)}"
 
     def style(row: FigureRow, palette: Palette) -> str | None:
-        return palette.of_level(errors(row.device.pulse, row.device.position)[2])
+        return palette.level_colour(errors(row.device.pulse, row.device.position)[2])
 
     # Uncorrected errors come first, because a single one is serious; corrected errors follow.
     return Column("ecc", "ecc u/c", 7, "right", read, write, style, largest_first=True)

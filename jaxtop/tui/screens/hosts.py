@@ -10,7 +10,7 @@ from rich.text import Text
 from jaxtop.model import FIGURES, STEP_TIME, recent, reported_figures
 from jaxtop.model.findings.postmortem import has_failed, postmortem_of
 from jaxtop.model.hosts import seen_by
-from jaxtop.model.wall_time.parts import shares_of
+from jaxtop.model.shares import shares_of
 from jaxtop.model.wall_time.step_parts import parts_of_hosts
 from jaxtop.tui.columns.devices import tone
 from jaxtop.tui.columns.figures import Reported

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
@@ -12,180 +11,41 @@ from textual.containers import Horizontal
 
 from jaxtop.base import units
 from jaxtop.model import (
-    MEMORY,
-    PARTS,
     Grower,
-    MemoryView,
-    Part,
     ProgramView,
     at_peaks,
     growers,
     memory_total,
     memory_views,
-    recent,
 )
-from jaxtop.model.figures import ALLOCATOR
 from jaxtop.model.host import SIMULATED
-from jaxtop.tui.columns.devices import DeviceRow, DeviceScene, empty, id_column
-from jaxtop.tui.columns.figures import curve
-from jaxtop.tui.columns.hosts import state_column
+from jaxtop.tui.columns.devices import empty
+from jaxtop.tui.columns.memory import MemoryRow, MemoryScene, columns_for
 from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import EMPTY, Moment
 from jaxtop.tui.draw.bars import bar_line
 from jaxtop.tui.draw.panes.memory_columns import LEAST_HEIGHT, MemoryColumns, memory_columns
 from jaxtop.tui.draw.panes.peak import device_peak_lines
-from jaxtop.tui.draw.stacked import legend, parts_of, stacked
-from jaxtop.tui.draw.table import Column, figure_column, words_column
-from jaxtop.tui.filters.expressions import Field, number
-from jaxtop.tui.filters.figures import OF_DEVICES, understand
+from jaxtop.tui.draw.stacked import legend, parts_of
+from jaxtop.tui.filters.figures import understand
+from jaxtop.tui.filters.memory import FIELDS
 from jaxtop.tui.screens.tables import DeviceTablePane
 from jaxtop.tui.widgets.detail import Detail, Words
 from jaxtop.tui.widgets.filter import CONDITIONS, FilteredTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from textual import events
     from textual.app import ComposeResult
 
     from jaxtop.tui.core.palette import Palette
-    from jaxtop.tui.draw.bars import Segment
     from jaxtop.tui.draw.ink import Ink
 
-HISTORY = 16
-# The titles of columns. A tilde marks an estimate.
-_TITLES = {
-    Part.PARAMETERS: "params",
-    Part.OPTIMIZER: "optim",
-    Part.GRADIENTS: "grads",
-    Part.OTHER: "other",
-    Part.TEMPORARIES: "temps~",
-    Part.UNEXPLAINED: "unexpl",
-    Part.RESERVED: "reserv",
-}
-SHORTEST_BAR = 24
 # With fewer lines than this the part below is hidden, because the table needs them all.
 ROOM_BELOW = 17
 # The most and the least lines of that part. The table keeps at least this many rows and this share of lines.
 MOST_BELOW, LEAST_BELOW, LEAST_ROWS, ROWS = 8, 3, 6, 0.3
-
-
-@dataclass(frozen=True)
-class MemoryScene(DeviceScene):
-    """The data that all rows of one moment share."""
-
-    views: list[MemoryView]
-    # Without colours.
-    plain: bool = False
-
-    @cached_property
-    def used(self) -> tuple[int | None, ...]:
-        """What each device uses; thousands of devices are asked only once."""
-        return tuple([view.device.used_bytes for view in self.views])
-
-    @cached_property
-    def has_allocators(self) -> bool:
-        return any(view.device.memory_source == ALLOCATOR for view in self.views)
-
-    @cached_property
-    def end(self) -> int:
-        """The end of the bars' scale: the largest limit, else the largest memory use."""
-        if self.has_limits:
-            return max(view.device.limit_bytes or 0 for view in self.views)
-        return max(
-            map(max, (sum(view.bytes) for view in self.views), (held or 0 for held in self.used)), default=0
-        )
-
-
-@dataclass(slots=True)
-class MemoryRow(DeviceRow):
-    """One device and the parts of its memory."""
-
-    scene: MemoryScene
-    view: MemoryView
-
-
-def _bar(width: int) -> Column[MemoryRow]:
-    def read(row: MemoryRow) -> float | None:
-        return row.device.used_share if row.scene.has_limits else row.device.used_bytes
-
-    def draw(row: MemoryRow, width: int, palette: Palette) -> Sequence[Segment]:
-        if row.device.used_bytes is None:
-            return [(units.NA, palette.muted, None)]
-        return stacked(row.view.bytes, row.scene.end, width, palette.theme.name, plain=row.scene.plain)
-
-    column: Column[MemoryRow] = Column("bar", "parts", width, "left", read, lambda _: "", flexible=True)
-    return replace(column, largest_first=True, searched=False, draw=draw)
-
-
-def _used_lately(row: MemoryRow) -> list[float | None]:
-    return recent(row.scene.moment.cluster, row.device.agent, MEMORY, row.device.position)
-
-
-def _history() -> Column[MemoryRow]:
-    def used(row: MemoryRow) -> int | None:
-        return row.device.used_bytes
-
-    def write(row: MemoryRow) -> str:
-        values = _used_lately(row)
-        known = [value for value in values if value is not None]
-        drawn = curve(values, HISTORY)
-        return f"{drawn} {units.size(max(known)):>6}" if known else units.NA
-
-    def style(row: MemoryRow, palette: Palette) -> str | None:
-        return palette.trend if any(_used_lately(row)) else None
-
-    drawn = Column("history", "recent and peak", HISTORY + 7, "left", used, write, style)
-    return replace(drawn, largest_first=True, searched=False)
-
-
-def _part(part: Part) -> Column[MemoryRow]:
-    title = _TITLES.get(part, part)
-    return figure_column(part, title, max(6, len(title)), lambda row: row.view.bytes_of(part), units.size)
-
-
-def columns_for(scene: MemoryScene, width: int) -> tuple[Column[MemoryRow], ...]:
-    """Return the columns: the bar, the allocator's figures if there are any, and the size of each part."""
-    limit: Column[MemoryRow] = figure_column(
-        "limit", "limit", 6, lambda row: row.device.limit_bytes, units.size
-    )
-    of_allocator: tuple[Column[MemoryRow], ...] = (
-        figure_column("peak", "peak", 6, lambda row: row.device.peak_bytes, units.size),
-        figure_column("largest", "largest free", 12, lambda row: row.view.largest_free_bytes, units.size),
-    )
-    counted = PARTS[: PARTS.index(Part.TEMPORARIES)]
-    parts = PARTS if scene.has_allocators else (*counted, *((Part.FREE,) if scene.has_limits else ()))
-    return (
-        id_column(),
-        words_column("host", "host", 8, lambda row: row.device.hostname),
-        *((words_column("run", "run", 12, lambda row: row.run),) if len(scene.moment.runs) > 1 else ()),
-        figure_column("used", "used", 6, lambda row: row.device.used_bytes, units.size),
-        _bar(max(SHORTEST_BAR, width // 4)),
-        *((limit,) if scene.has_limits else ()),
-        *(of_allocator if scene.has_allocators else ()),
-        _history(),
-        *map(_part, parts),
-        state_column(lambda row: row.state),
-    )
-
-
-def _part_fields() -> dict[str, Field[MemoryRow]]:
-    def field(part: Part) -> Field[MemoryRow]:
-        return Field(lambda row: row.view.bytes_of(part), number)
-
-    return {
-        name.rstrip("~").replace(" ", "_"): field(part)
-        for part in PARTS
-        for name in (part, _TITLES.get(part, part))
-    }
-
-
-_ASKED: dict[str, Field[MemoryRow]] = {
-    **OF_DEVICES,
-    **_part_fields(),
-    "used": OF_DEVICES["memory"],
-    "largest": Field(lambda row: row.view.largest_free_bytes, number),
-}
 
 
 def limit_in_words(scene: MemoryScene) -> str:
@@ -304,7 +164,7 @@ class MemoryScreen(DeviceTablePane[MemoryRow]):
         self._redraw()
 
     def _understand(self, typed: str) -> Callable[[MemoryRow], bool] | None:
-        return understand(typed, _ASKED, self.table.columns)
+        return understand(typed, FIELDS, self.table.columns)
 
     def _prepare(self, moment: Moment) -> None:
         views = memory_views(moment.cluster, moment.device_views)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
 from textual.binding import Binding, BindingType
@@ -14,16 +14,17 @@ from jaxtop.tui.core.moment import EMPTY, Moment, Selection
 from jaxtop.tui.core.text import writer
 from jaxtop.tui.draw.legend import legend, printable
 from jaxtop.tui.draw.mesh.arranger import Arrangement, Arranger
-from jaxtop.tui.draw.mesh.layouts import EMPTY_PLAN, TALL_BOX, CellDetail, Room
+from jaxtop.tui.draw.mesh.layouts import EMPTY_PLAN
 from jaxtop.tui.draw.mesh.means import Spoken
 from jaxtop.tui.draw.mesh.scene import CellTrend, GridScene
 from jaxtop.tui.draw.mesh.switches import switches_of, with_metrics
 from jaxtop.tui.draw.panes.device import DeviceSubject, detail
-from jaxtop.tui.draw.panes.mean_bars import MeansScene, means_height, means_lines
+from jaxtop.tui.draw.panes.mean_bars import MeansScene, means_lines
 from jaxtop.tui.draw.reading import UNSEEN, MetricReading, read
 from jaxtop.tui.draw.switches import run_pressed, switches
 from jaxtop.tui.screens.base import ScreenPane
 from jaxtop.tui.screens.device_subject import subject_of
+from jaxtop.tui.screens.mesh_split import TALL, SplitMesh, split_of
 from jaxtop.tui.widgets.detail import Detail, Line
 from jaxtop.tui.widgets.mesh_grid import MeshGrid
 
@@ -35,27 +36,10 @@ if TYPE_CHECKING:
 
     from jaxtop.tui.draw.ink import Ink
 
-# From this width on the detail is beside the mesh. Otherwise it is below, lower with fewer lines than TALL.
-BESIDE = 100
-TALL = 18
-PANE_WIDTH, PANE_HEIGHT, LOW_PANE = 40, 7, 4
-# The lines for the switches and for the legend, and the columns beside the mesh.
-LINES, PADDING = 2, 2
-# Of the lines of the mesh, the means take those that leave the cells this share of their size.
-STILL_LARGE, LARGE = 0.55, 8
-# The lines of fewer bars, of columns, and of the sentence alone.
-BRIEFER = (9, 7, 6, 1)
 # The most devices that the screen asks which metrics they report.
 ASKED = 8
 # The figures that a large cell also shows.
 _FACTS = tuple(each for each in DEVICE_FIGURES if each.rank <= 1)
-
-
-class SplitMesh(NamedTuple):
-    """Where the detail of the device is, and how many lines the means have."""
-
-    beside: bool
-    means: int
 
 
 class MeshScreen(ScreenPane):
@@ -119,7 +103,7 @@ class MeshScreen(ScreenPane):
         arranger = self._arranger
         key = (arranger.layout, arranger.axes, self.size)
         if self._split[0] != key:
-            split = self._split_of(*self.size)
+            split = split_of(arranger, *self.size)
             self._split = key, split
             self.set_class(not split.beside, "-below")
             self.set_class(self.size.height < TALL, "-short")
@@ -128,16 +112,6 @@ class MeshScreen(ScreenPane):
             self._means.set_class(split.means == 1, "-line")
             self.call_after_refresh(self._redraw)  # once the widgets have their sizes
         return self._split[1]
-
-    def _split_of(self, width: int, height: int) -> SplitMesh:
-        arranger, count = self._arranger, len(self._arranger.devices)
-        beside = width >= BESIDE and count <= (width - PANE_WIDTH - PADDING) * 2 * (height - LINES)
-        if beside:
-            width -= PANE_WIDTH
-        else:
-            height -= PANE_HEIGHT if height >= TALL else LOW_PANE
-        room = Room(width - PADDING, height - LINES, arranger.id_width)
-        return SplitMesh(beside, _lines_of_means(arranger, room))
 
     @property
     def first_focus(self) -> MeshGrid:
@@ -358,28 +332,3 @@ class MeshScreen(ScreenPane):
         # The chosen mesh comes first.
         meshes = sorted(arranger.meshes, key=lambda mesh: mesh is not arranger.mesh)
         return subject_of(moment, device, meshes, arranger.group)
-
-
-def _lines_of_means(arranger: Arranger, room: Room) -> int:
-    """Return the lines for the means by axis below the mesh: those that leave fewest lines blank.
-
-    The cells need not become small for them.
-    """
-    axes, plan = arranger.axes, arranger.layout.plan
-    whole = plan(room)
-    if not axes or whole.height > room.height:
-        return 0
-    found: list[tuple[int, int]] = []
-    for lines in dict.fromkeys((means_height(axes) + 1, *BRIEFER)):
-        if lines > means_height(axes) + 1 or room.height <= lines + LINES:
-            continue
-        less = plan(room._replace(height=room.height - lines))
-        blank = room.height - lines - less.height
-        if less.tile.level is not whole.tile.level or blank < 0:
-            continue
-        is_tall = less.tile.level is not CellDetail.BOX or less.tile.height >= min(
-            TALL_BOX, whole.tile.height
-        )
-        if is_tall and less.tile.shape >= STILL_LARGE * min(whole.tile.shape, LARGE):
-            found.append((blank // 2, lines))
-    return min(found, key=lambda each: (each[0], -each[1]))[1] if found else 0

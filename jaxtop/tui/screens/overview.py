@@ -58,8 +58,6 @@ class OverviewScreen(ScreenPane, can_focus=True):
         self._list = Detail(id="findings")
         self._panels = Detail(id="panels")
         self._explained = Detail(id="explained")
-        # The findings that the user muted while this view is open.
-        self.muted: set[tuple[str, str, str]] = set()
         # The finding that the user selected; the first one until then, or once it is over.
         self._wanted: Hashable = None
         # Which finding each line of the list is about, and where panels stand.
@@ -152,7 +150,9 @@ class OverviewScreen(ScreenPane, can_focus=True):
             heading = Heading(
                 "What is wrong" if is_wrong else "Worth knowing", "", f"{at} of {len(shown)}", keys
             )
-            frame = ink.style(ink.palette.of_severity(row.severity.rank)) if row.severity.rank else ink.frame
+            frame = (
+                ink.style(ink.palette.severity_colour(row.severity.rank)) if row.severity.rank else ink.frame
+            )
         if not lines:
             return []
         if is_framed:
@@ -218,12 +218,11 @@ class OverviewScreen(ScreenPane, can_focus=True):
             self.post_message(proof_of(self.row, self.moment))
 
     def action_mute(self) -> None:
-        """Hide the selected finding for the rest of this view."""
+        """Ask the app to hide the selected finding until it ends or shows another run."""
         row = self.row
         if row is not None:
-            self.muted.add(row.key)
+            self.post_message(ScreenPane.Muted(row))
             self.notify(f"{RULES_BY_NAME[row.rule].title} is muted while this view is open", timeout=3)
-            self.show(self.moment)
 
     async def on_click(self, event: events.Click) -> None:
         """Select a clicked finding, open the one that is selected, or the screen of a clicked panel."""

@@ -65,7 +65,7 @@ class PlotScreen(ScreenPane):
         super().select(selection)
         self._redraw()
 
-    def look_at(self, figure: str) -> None:
+    def start_with(self, figure: str) -> None:
         self._name = figure
 
     def point_at(self, row: Hashable) -> None:

@@ -244,7 +244,7 @@ class StacksScreen(TablePane[StackTable]):
             if found is not None:
                 diagnosed.add(run.id)
                 name = f"{moment.run_name(run.id)}: " if len(moment.runs) > 1 else ""
-                colour = palette.of_severity(Severity(found.severity).rank)
+                colour = palette.severity_colour(Severity(found.severity).rank)
                 lines.append(Text(text.printable(f"! {name}{found.text}"), colour))
         lines += [self._proven(each) for each in moment.findings if self._is_proven_here(each, diagnosed)]
         present = [view for view in moment.host_views if not view.state.is_silent]
@@ -271,7 +271,7 @@ class StacksScreen(TablePane[StackTable]):
 
     def _proven(self, finding: Finding) -> Text:
         words = f"{finding.severity.sign} {RULES_BY_NAME[finding.rule].title}: {finding.text}"
-        return Text(text.printable(words), self.palette.of_severity(finding.severity.rank))
+        return Text(text.printable(words), self.palette.severity_colour(finding.severity.rank))
 
     def _moved(self, row: Any) -> None:
         host = row.host

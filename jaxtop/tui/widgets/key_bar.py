@@ -78,7 +78,7 @@ def tabs(screens: Items, width: int, palette: Palette, gap: str = "  ") -> Text:
         if item.label:
             line.append(f" {item.label}", style)
         if item.severity is not None:
-            line.append(item.severity.sign, style + Style(color=palette.of_severity(item.severity.rank)))
+            line.append(item.severity.sign, style + Style(color=palette.severity_colour(item.severity.rank)))
     line.truncate(width)
     return line
 

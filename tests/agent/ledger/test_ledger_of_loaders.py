@@ -46,7 +46,7 @@ def loading(tmp_path):
             eventually(lambda: process.poll() is not None)
             assert process.returncode == 0
         truth = json.loads((tmp_path / "spent.json").read_text())
-        (job,), problems = collect.of_files(sorted(folder.glob(f"*{ledgers.SUFFIX}")))
+        (job,), problems = collect.ledgers_of_files(sorted(folder.glob(f"*{ledgers.SUFFIX}")))
         assert not problems
         (ledger,) = job.attempts[0].processes
         return seen, truth, ledger

@@ -128,7 +128,7 @@ def ran(path, folder, *words, **more):
 
 
 def in_folder(folder):
-    (job,), problems = collect.of_files(sorted(folder.glob(f"*{ledgers.SUFFIX}")))
+    (job,), problems = collect.ledgers_of_files(sorted(folder.glob(f"*{ledgers.SUFFIX}")))
     assert not problems
     return job
 
@@ -156,7 +156,7 @@ def test_each_kind_is_what_the_script_planted_and_what_a_restart_does_again_is_l
     killed, ended = (attempt.processes[0] for attempt in job.attempts)
     assert_close(ended, after, kinds)
     with replay.opened([tmp_path / "boxes"]) as (session, span):
-        (recorded,) = collect.of_cluster(session.at(span[1]), span[1])
+        (recorded,) = collect.ledgers_of_cluster(session.at(span[1]), span[1])
     assert recorded.attempts[0].processes[0].spent == pytest.approx(dict(ended.spent), abs=0.01)
     # The last two seconds of a killed process are not in its file.
     assert_close(killed, before, ("restoring", "compiling", "saving", "garbage"))

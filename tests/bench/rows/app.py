@@ -166,7 +166,7 @@ def _waits(terminal: Terminal, label: str, keys: tuple[bytes, bytes], presses: i
 @contextmanager
 def load(hosts: int, arrays: int = 50, figures: str = "usual") -> Iterator[str]:
     """Run generated hosts of 8 devices, and yield the address of one."""
-    words = [sys.executable, "-m", "tests.load", str(hosts), "8", "600", str(arrays), figures]
+    words = [sys.executable, "-m", "tests.real.load", str(hosts), "8", "600", str(arrays), figures]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY) as process:
         try:
             assert process.stdout is not None

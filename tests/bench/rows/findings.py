@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from jaxtop.model import RULES, Cluster
 from jaxtop.model.findings import reducer
-from tests import made_sessions
 from tests.bench.frame import Figure, whole
+from tests.made import sessions as made_sessions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jaxtop.model import Cluster
 from jaxtop.recording import RecordingWriter
 from jaxtop.sources.recorder import SessionRecorder
-from tests import made_sessions
 from tests.bench.frame import Estimate, Figure, one, whole
 from tests.bench.processes import REPOSITORY
-from tests.made_sessions import Made
+from tests.made import sessions as made_sessions
+from tests.made.sessions import Made
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -76,7 +76,7 @@ def _through(each: int, relays: int, every: float, seconds: float) -> Iterator[F
     """Measure `relays` relays of `each` hosts; of several, with another relay in front of them."""
     with ExitStack() as stack:
         words = [(each, DEVICES, 600, ARRAYS, "usual", number, every) for number in range(relays)]
-        loads = [_start(stack, "-m", "tests.load", *some, stdout=subprocess.PIPE) for some in words]
+        loads = [_start(stack, "-m", "tests.real.load", *some, stdout=subprocess.PIPE) for some in words]
         leaves = [_relay(stack, _line(load.stdout)) for load in loads]
         top = leaves[0] if relays == 1 else _relay(stack, *(at for _, at in leaves))
         seen = Seen(top[1])

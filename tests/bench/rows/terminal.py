@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from tests import made_sessions
 from tests.bench.frame import Figure, whole
-from tests.written import on_terminal
+from tests.made import sessions as made_sessions
+from tests.real.written import on_terminal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from jaxtop import wire
     from tests.bench.frame import Setting
-    from tests.written import WrittenStage
+    from tests.real.written import WrittenStage
 
 SIZES = ((80, 24), (200, 50))
 SCREENS = {"1": "Overview", "2": "Mesh", "3": "Hosts", "D": "Devices", "0": "Plot"}

@@ -22,7 +22,7 @@ from jaxtop.model.finding import Ongoing
 from jaxtop.model.findings.alerts import ENDS, STARTS, Alert, AlertBook
 from tests import patience
 from tests.builders import NOW, agent_id, folded, frame, two_processes
-from tests.staged_findings import LATE
+from tests.staged.findings import LATE
 from tests.support import JAXTOP, PYTHON, ROOT, eventually, is_one_line, jaxtop_here, processes
 
 ALERT = Alert(STARTS, NOW + 20, "train", LATE)
@@ -294,7 +294,7 @@ def test_the_way_to_a_person_can_be_tried(tmp_path):
 
 def test_a_real_run_is_watched_until_it_ends(tmp_path):
     words = [*JAXTOP, "watch", "--exec", f"cat >> {tmp_path}/alerts"]
-    load = [PYTHON, "-m", "tests.load", 2, 2, 120, 8]
+    load = [PYTHON, "-m", "tests.real.load", 2, 2, 120, 8]
     with webhook() as server, processes(load, stdout=PIPE, cwd=ROOT) as (agents,):
         address = agents.stdout.readline().strip()
         more = [address, "--webhook", server.address, "--form", "slack"]
@@ -309,7 +309,7 @@ def test_a_real_run_is_watched_until_it_ends(tmp_path):
 
 
 def test_it_ends_in_order_on_ctrl_c():
-    load = [PYTHON, "-m", "tests.load", 1, 1, 120, 8]
+    load = [PYTHON, "-m", "tests.real.load", 1, 1, 120, 8]
     with processes(load, stdout=PIPE, cwd=ROOT) as (agents,):
         address = agents.stdout.readline().strip()
         with processes([*JAXTOP, "watch", address], stderr=PIPE) as (watching,):

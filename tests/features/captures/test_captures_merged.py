@@ -25,10 +25,12 @@ from jaxtop.features.captures.folder import CaptureFolder, file_name, file_names
 from jaxtop.features.captures.merged import Durations, Merged, TracedHost, merge
 from jaxtop.features.captures.perfetto import MOST_LANES, Slice, lanes
 from jaxtop.traces.xspace import Trace
-from tests import builders, made_runs, made_windows
-from tests.made_traces import PLATFORMS, PROGRAM, REDUCE, Made, launches
+from tests import builders
+from tests.made import runs as made_runs
+from tests.made import windows as made_windows
+from tests.made.traces import PLATFORMS, PROGRAM, REDUCE, Made, launches
+from tests.made.xspace import Event, plane, space
 from tests.support import ROOT, disk_with_room_for
-from tests.xspace import Event, plane, space
 
 TRACES = ROOT / "tests" / "data" / "traces"
 VERSIONS = ("0.10.2", "0.8.0")

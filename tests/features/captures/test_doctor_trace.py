@@ -16,11 +16,11 @@ from jaxtop.traces import files
 from jaxtop.traces.contents import contents
 from jaxtop.traces.protos import programs
 from jaxtop.traces.xspace import Trace
-from tests.made_programs import Instruction, along, iota, kept, listed, paired, reducing
-from tests.made_programs import program as made_program
-from tests.made_traces import PLATFORMS, PROGRAM, REDUCE, Launch, Made, launches, tpu
+from tests.made.programs import Instruction, along, iota, kept, listed, paired, reducing
+from tests.made.programs import program as made_program
+from tests.made.traces import PLATFORMS, PROGRAM, REDUCE, Launch, Made, launches, tpu
+from tests.made.xspace import Event, plane, space
 from tests.support import SOAK, jaxtop_here, run
-from tests.xspace import Event, plane, space
 
 
 def saved(tmp_path, raw, name="host.xplane.pb"):

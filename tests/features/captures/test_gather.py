@@ -13,6 +13,7 @@ from jaxtop.cli.reading.complaints import complaints
 from jaxtop.cli.reading.gather import gather
 from jaxtop.features.captures import command as capture
 from jaxtop.model import Cluster
+from jaxtop.wire import LinkState
 from tests import builders
 from tests.builders import NOW, agent_id, frame
 
@@ -51,7 +52,7 @@ def known_by_its_roster(**pulse) -> Cluster:
     told = [*builders.well(processes=1), frame(agent_id(0), builders.pulse(0, NOW, **pulse), NOW, 3)]
     peer = wire.Peer(agent_id(1), 1, "node01", 1001, 1, "b", "pid:[1]", "10.0.0.1:7411", "10.0.0.1:7410")
     told.append(frame(agent_id(0), wire.Roster(agent_id(0), (peer,), "r1", "train", 2)))
-    told.append(frame(agent_id(1), wire.Link("unreachable", "10.0.0.1:7411"), NOW, 0))
+    told.append(frame(agent_id(1), wire.Link(LinkState.UNREACHABLE, "10.0.0.1:7411"), NOW, 0))
     for each in told:
         cluster.feed(each)
     return cluster
@@ -68,10 +69,10 @@ def test_a_process_that_cannot_be_dialled_is_shown_as_its_neighbours_see_it():
 
 def test_a_process_that_refuses_the_key_is_shown_with_what_to_do():
     cluster = known_by_its_roster()
-    cluster.feed(frame(agent_id(1), wire.Link("refused", "10.0.0.1:7411"), NOW, 0))
+    cluster.feed(frame(agent_id(1), wire.Link(LinkState.REFUSED, "10.0.0.1:7411"), NOW, 0))
     (line,) = complaints(cluster, Frames(), NOW)
     assert line.startswith("host 1 (node01) does not accept your key; copy the run's")
     met = Cluster()
-    met.feed(frame(agent_id(1), wire.Link("refused", "10.0.0.1:7411"), NOW, 0))
+    met.feed(frame(agent_id(1), wire.Link(LinkState.REFUSED, "10.0.0.1:7411"), NOW, 0))
     with pytest.raises(UserError, match="does not accept your key"):
         capture.chosen(met, None)

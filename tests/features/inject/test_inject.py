@@ -9,8 +9,8 @@ from subprocess import PIPE
 import pytest
 
 from jaxtop.features.inject import target, tracer
+from tests.real.unharmed import some
 from tests.support import PYTHON, ROOT, SOAK, eventually, free_port, jaxtop, processes, snapshot
-from tests.unharmed import some
 
 PROGRAM = ROOT / "tests" / "programs" / "injected.py"
 ALONE = ("computing", "importing", "collecting", "allocating", "forking", "signalled", "waiting")

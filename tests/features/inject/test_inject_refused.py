@@ -22,7 +22,7 @@ from jaxtop.features.inject import remote, symbols, target
 from jaxtop.features.inject.request import InjectionRequest
 from jaxtop.store import runfiles
 from tests.features.inject.test_inject import WHY_NOT
-from tests.made_agents import hello_here
+from tests.made.agents import hello_here
 from tests.support import PYTHON, eventually, jaxtop, processes, run
 
 # Python with JAX's libraries in its memory, as far as can be seen from outside.
@@ -128,7 +128,7 @@ def test_processes_of_others_and_of_containers_are_refused():
         with pytest.raises(
             target.InjectionRefused, match="belongs to root: run this as that user, or as root"
         ):
-            target.look(process.pid)
+            target.inspect_process(process.pid)
     for flags in (["--mount"], ["--pid", "--fork", "--mount-proc"]):
         if run("unshare", *flags, "true").returncode:
             pytest.skip("unshare is not allowed here")

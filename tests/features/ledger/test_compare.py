@@ -20,10 +20,12 @@ from jaxtop.cli.text.output import ProgressLine
 from jaxtop.features.ledger.compare import ComparedRun, Comparison, MeasuredSteps
 from jaxtop.features.ledger.compare_text import verdict
 from jaxtop.store import ledgers
-from tests import builders, staged_parts
+from jaxtop.wire import LinkState
+from tests import builders
 from tests.builders import NOW, agent_id, frame
-from tests.made_agents import Agent, closing
-from tests.recorded import written
+from tests.made.agents import Agent, closing
+from tests.played.recordings import written
+from tests.staged import parts as staged_parts
 from tests.support import JAXTOP, PYTHON, SOAK, jaxtop_here, processes
 
 STEP = wire.Program("jit_train_step", "f1", 8, 4, 1_000_000, None, 4096, 1024, 0, 2048)
@@ -53,7 +55,7 @@ class Run:
         ends, begins = self.ends(), NOW + self.begins
         for index in (0, 1):
             agent = agent_id(index + self.agents)
-            yield frame(agent, wire.Link("up", f"10.0.0.{index}:7411"), begins, 0)
+            yield frame(agent, wire.Link(LinkState.UP, f"10.0.0.{index}:7411"), begins, 0)
             for message in (
                 builders.hello(index, **{"agent": agent, **self.hello}),
                 wire.Programs(1, self.programs, seen_ms=(5,) * len(self.programs)),

@@ -12,13 +12,15 @@ from jaxtop import wire
 from jaxtop.features.ledger import collect, text
 from jaxtop.features.ledger.model import Attempt, JobLedger, ProcessLedger, SpentBy
 from jaxtop.store import ledgers
-from tests import builders, made_ledgers, staged_collectives
+from tests import builders
 from tests.builders import NOW
 from tests.cases import thorough
 from tests.features.web.chromium import PROGRAM
-from tests.made_ledgers import SAVED
-from tests.recorded import written
+from tests.made import ledgers as made_ledgers
+from tests.made.ledgers import SAVED
+from tests.played.recordings import written
 from tests.stage import line, shown_after
+from tests.staged import collectives as staged_collectives
 from tests.support import jaxtop_here
 
 
@@ -114,7 +116,7 @@ def test_a_recording_and_its_run_have_the_same_ledger(tmp_path):
     done = jaxtop_here("report", "--json", tmp_path / "run.mcap")
     assert (done.returncode, done.stderr) == (0, "")
     (job,) = json.loads(done.stdout)["jobs"]
-    (live,) = collect.of_cluster(builders.folded(frames), NOW)
+    (live,) = collect.ledgers_of_cluster(builders.folded(frames), NOW)
     assert job["device_seconds"] == pytest.approx(dict(live.spent))
     assert job["device_seconds"]["stepping"] == pytest.approx(2 * 4 * 1500.0)
     assert job["goodput"] == pytest.approx(1500 / 1750, abs=1e-6)
@@ -129,7 +131,7 @@ def test_each_message_adds_a_point_to_those_of_before():
         frames.append(
             builders.frame(builders.agent_id(0), wire.Ledger(at_ms, 0, (1000, 0, 0, 0, at_ms - 1000)))
         )
-    (job,) = collect.of_cluster(builders.folded(frames), NOW)
+    (job,) = collect.ledgers_of_cluster(builders.folded(frames), NOW)
     (process,) = job.attempts[0].processes
     times = [each.at for each in process.points]
     assert wire.MOST_POINTS / 2 <= len(times) <= wire.MOST_POINTS + 1
@@ -277,7 +279,7 @@ def test_files_that_were_cut_off_are_read_up_to_there(tmp_path):
     whole = path.read_bytes()
     for size in range(len(ledgers.line_of(WHO)), len(whole)):
         path.write_bytes(whole[:size])
-        (job,), problems = collect.of_files([path])
+        (job,), problems = collect.ledgers_of_files([path])
         assert not problems and job.total in (0.0, 20.0, 40.0)
     done = jaxtop_here("report", tmp_path)
     assert done.returncode == 0 and done.stdout.startswith("job 7: goodput")
@@ -327,7 +329,7 @@ def test_before_anything_is_known_the_screen_says_so():
 
 def test_where_the_steps_went_is_said_where_somebody_watched(tmp_path):
     frames = [*staged_collectives.late(), *made_ledgers.run()[len(builders.well()) :]]
-    (job,) = collect.of_cluster(builders.folded(frames), NOW)
+    (job,) = collect.ledgers_of_cluster(builders.folded(frames), NOW)
     assert sum(job.step_parts.shares.values()) == pytest.approx(1.0, abs=0.01)
     assert job.step_parts.seconds > 30
     assert line("steps of the last", text.to_text(job, NOW)).split(": ")[1].startswith("compute ")

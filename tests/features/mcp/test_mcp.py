@@ -19,7 +19,7 @@ from jaxtop.features.mcp.bounded import LEFT_OUT, MOST_BYTES, fitted, page, size
 from jaxtop.features.mcp.tools import PARTS, Tools
 from tests import builders
 from tests.builders import NOW
-from tests.recorded import recorded, written
+from tests.played.recordings import recorded, written
 from tests.support import PYTHON, eventually, jaxtop_here, processes, script, snapshot
 
 needs_mcp = pytest.mark.skipif(find_spec("mcp") is None, reason="the library mcp is not installed")

@@ -12,7 +12,7 @@ from jaxtop.cli.serving.listening import Protection
 from jaxtop.cli.serving.watched import WatchedCluster
 from jaxtop.features.metrics.command import pages
 from tests import patience
-from tests.made_clusters import NOW
+from tests.made.clusters import NOW
 
 if TYPE_CHECKING:
     from jaxtop.model import Cluster

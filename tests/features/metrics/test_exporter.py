@@ -28,9 +28,9 @@ from jaxtop.features.metrics.prometheus import exposition, targets
 from jaxtop.model import Cluster
 from tests import builders, patience
 from tests.features.metrics.served import OPEN, Frames, get, served
-from tests.made_clusters import HOSTILE, NOW, cluster, everything
-from tests.made_runs import run_of
-from tests.made_windows import Made
+from tests.made.clusters import HOSTILE, NOW, cluster, everything
+from tests.made.runs import run_of
+from tests.made.windows import Made
 from tests.pages import DOCS
 from tests.stories import tell
 from tests.support import JAXTOP, environment, eventually, processes, training

@@ -21,7 +21,7 @@ from jaxtop.cli.serving.http_server import MOST_CLIENTS, HttpServer
 from jaxtop.cli.serving.listening import MOST_STRANGERS, Protection, address
 from tests import patience
 from tests.features.metrics.served import get, served
-from tests.made_clusters import cluster
+from tests.made.clusters import cluster
 from tests.support import eventually, jaxtop
 
 

@@ -24,7 +24,7 @@ from jaxtop.features.metrics.otlp.collector import OtlpCollector
 from jaxtop.model import Cluster
 from tests import builders
 from tests.features.metrics.served import Frames
-from tests.made_clusters import HOSTILE, NOW, cluster, everything
+from tests.made.clusters import HOSTILE, NOW, cluster, everything
 from tests.support import eventually
 
 TYPES: dict[str, Any] = {"/v1/metrics": ExportMetricsServiceRequest, "/v1/logs": ExportLogsServiceRequest}

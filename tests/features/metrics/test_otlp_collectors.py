@@ -23,7 +23,7 @@ from jaxtop.cli.errors import UserError
 from jaxtop.features.metrics.otlp.collector import OtlpCollector
 from tests import builders
 from tests.features.metrics.test_otlp import Receiver, push, two_processes
-from tests.made_clusters import everything
+from tests.made.clusters import everything
 from tests.support import eventually, free_port
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from jaxtop.wire import Operation, Operations
 from jaxtop.wire.probing import Measured
 from tests.builders import folded, hello
 from tests.features.operations.staged_operations import LOADED, NAME, RATES, cluster_of, shown
-from tests.staged_probe import of_device, probe
+from tests.staged.probe import of_device, probe
 
 DOT = Operation("dot.1", "matmul", "train.py:12", 600, 2, 2 * 10**8, 10**6)
 ADD = Operation("add.2", "elementwise", "train.py:13", 100, 2, 10**6, 10**7)

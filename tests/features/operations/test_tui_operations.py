@@ -13,14 +13,16 @@ from jaxtop.tui.core.palette import DARK
 from jaxtop.tui.draw.ink import ink_of
 from jaxtop.tui.draw.panes.peak import peak_lines
 from jaxtop.wire import Buffer, Operation, Operations
-from tests import builders, made_windows, staged_collectives
+from tests import builders
 from tests.builders import NOW, agent_id, frame
 from tests.cases import thorough
 from tests.features.operations.staged_operations import cluster_of
 from tests.features.operations.staged_operations import shown as shown_time
-from tests.made_windows import FINGERPRINT, PROGRAM, Made
+from tests.made import windows as made_windows
+from tests.made.windows import FINGERPRINT, PROGRAM, Made
 from tests.stage import Stage, line, play, shown_after
-from tests.staged_probe import of_device, probe
+from tests.staged import collectives as staged_collectives
+from tests.staged.probe import of_device, probe
 
 DOT = Operation("dot_general.12", "matmul", "train.py:57", 600_000, 20, 2 * 10**9, 10**7)
 COPY = Operation("copy.3", "copy", "train.py:58", 100_000, 20, 0, 10**7)

@@ -16,9 +16,11 @@ from jaxtop.features.planning.model.plan import (
     ShardingRule,
     Tensor,
 )
-from tests import made_windows, staged, staged_collectives
 from tests.builders import NOW, agent_id, frame
-from tests.made_windows import Made
+from tests.made import windows as made_windows
+from tests.made.windows import Made
+from tests.staged import collectives as staged_collectives
+from tests.staged import devices as staged_devices
 
 MADE = Made(2, 4, noise_us=300)
 GIB = 1 << 30
@@ -69,7 +71,7 @@ def measured() -> list[wire.Frame]:
     )
     for index in range(MADE.hosts):
         agent = agent_id(index)
-        pulse = replace(staged.allocated(index), rhythm=rhythm)
+        pulse = replace(staged_devices.allocated(index), rhythm=rhythm)
         frames += [
             frame(agent, wire.Programs(1, (program,)), NOW - 20),
             frame(agent, census(), NOW - 20),

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from jaxtop import wire
 from tests.builders import NOW, agent_id, frame, training, well
-from tests.recorded import recorded
+from tests.played.recordings import recorded
 from tests.support import is_one_line, jaxtop_here
 
 MIB = 1 << 20

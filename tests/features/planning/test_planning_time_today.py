@@ -12,8 +12,10 @@ from jaxtop.features.planning.model.times.published import published_link
 from jaxtop.features.planning.model.times.today_time import today_time
 from jaxtop.model.arrays.meshes import mesh_views
 from jaxtop.wire.probing import SCHEMA, Probe, ProbedCollective, ProbedDevice, ProbedGroup
-from tests import made_runs, made_windows, stories
-from tests.made_windows import Made
+from tests import stories
+from tests.made import runs as made_runs
+from tests.made import windows as made_windows
+from tests.made.windows import Made
 
 MADE = Made(4, 4, noise_us=8)
 NOW = 11.0

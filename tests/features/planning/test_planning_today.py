@@ -12,6 +12,7 @@ from jaxtop.features.planning.model.plan import CannotPlan, Today
 from jaxtop.features.planning.model.sharding import place, state_bytes
 from jaxtop.features.planning.model.today import plannable, today
 from jaxtop.model import Cluster
+from jaxtop.wire import LinkState
 from tests import builders
 from tests.builders import NOW, agent_id, folded, frame, hello, pulse
 
@@ -51,7 +52,7 @@ def cluster_of(*messages: wire.Message, processes: int = 1) -> Cluster:
     cluster = Cluster()
     for index in range(processes):
         for message in (
-            wire.Link("up", "10.0.0.1:7411"), hello(index, processes, 8 // processes), *messages
+            wire.Link(LinkState.UP, "10.0.0.1:7411"), hello(index, processes, 8 // processes), *messages
         ):  # fmt: skip
             cluster.feed(frame(agent_id(index), message))
     return cluster

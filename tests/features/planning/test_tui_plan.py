@@ -17,7 +17,7 @@ from jaxtop.tui.playback import Start
 from tests import builders
 from tests.cases import thorough
 from tests.features.planning import staged_plan
-from tests.reels import LONG, Reel, session
+from tests.played.reels import LONG, Reel, session
 from tests.stage import Stage, line, play
 
 GIB = 1 << 30

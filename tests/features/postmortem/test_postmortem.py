@@ -26,10 +26,11 @@ from jaxtop.model.findings.postmortem_words import facts, headline
 from jaxtop.model.findings.shortage import Size, shortage_of
 from jaxtop.model.liveness import State
 from jaxtop.store import runfiles
+from jaxtop.wire import LinkState
 from tests import builders
-from tests.memory_runs import WHOLE, array, census
 from tests.stage import line, shown_after
-from tests.staged_findings import Staged
+from tests.staged.findings import Staged
+from tests.staged.memory import WHOLE, array, census
 from tests.support import PYTHON, environment, eventually, jax_run, jaxtop_here, processes, script, viewer
 
 GIB, MIB = 1 << 30, 1 << 20
@@ -251,7 +252,7 @@ def test_a_process_that_was_ended_in_a_hang_says_since_when_and_why_it_hung():
 
     staged.train(780.0, hangs)
     for index in (1, 0):
-        staged.tell(index, wire.Link("closed", "10.0.0.1:7411"))
+        staged.tell(index, wire.Link(LinkState.CLOSED, "10.0.0.1:7411"))
     found = next(each for each in postmortems(staged.cluster, staged.at) if each.host.process_index == 1)
     words = dict(facts(found))
     assert words["step"] == (
@@ -322,7 +323,7 @@ def test_what_was_never_reported_is_unknown_and_not_zero():
 def test_a_process_that_died_has_a_postmortem_and_one_that_ended_has_none():
     staged = Staged(2)
     staged.train(5, trains())
-    staged.tell(1, wire.Link("closed", "10.0.0.1:7411"))
+    staged.tell(1, wire.Link(LinkState.CLOSED, "10.0.0.1:7411"))
     staged.tell(0, wire.Bye(int(staged.at * 1000), "ended"))
     found = the_postmortem(staged)
     assert headline(found).endswith("died without a goodbye") and found.shortage is None

@@ -11,7 +11,7 @@ from jaxtop import plan, wire
 from jaxtop.features.planning.model.plan import Goal
 from jaxtop.features.probe import choosing
 from jaxtop.features.probe.messages import KnownDevice, PlacementRequest
-from jaxtop.features.probe.place import of_cluster
+from jaxtop.features.probe.place import known_devices
 from jaxtop.features.probe.placement import PREFERENCES, chosen, ranked
 from jaxtop.model import Cluster
 from jaxtop.store import saved_probe
@@ -19,7 +19,7 @@ from jaxtop.wire.probing import Measured
 from jaxtop_agent.probe import placing
 from tests import standin
 from tests.builders import NOW, agent_id, frame, hello
-from tests.staged_probe import of_device, probe
+from tests.staged.probe import of_device, probe
 from tests.support import PYTHON, environment, jax_run, jaxtop_here, run, script
 
 GB = 10**9
@@ -184,7 +184,7 @@ def test_devices_of_a_run():
         cluster.feed(frame(agent_id(index), hello(index, devices=gpus)))
         more = {"devices": sample} if not index else {"devices": wire.DeviceSample()}
         cluster.feed(frame(agent_id(index), wire.Pulse(int(NOW * 1000), sampled_ms=1, **more), sequence=2))
-    known = of_cluster(
+    known = known_devices(
         cluster, NOW, probe("gpu", [of_device(0, id=0, platform="gpu", kind="H100", local_id=0)])
     )
     assert [(each.id, each.process, each.free_bytes, each.watts) for each in known] == [
@@ -196,7 +196,7 @@ def test_devices_of_a_run():
     assert known[0].rates["matrix_flops_per_s"] == 2e12 and not known[1].rates
     assert order(known)[0] == 1
     cluster.feed(frame(agent_id(0), wire.Bye(int(NOW * 1000), "ended"), sequence=3))
-    assert [each.id for each in of_cluster(cluster, NOW, None)] == [2, 3]
+    assert [each.id for each in known_devices(cluster, NOW, None)] == [2, 3]
 
 
 def test_rates_are_relative_to_peers_of_the_same_rounds():

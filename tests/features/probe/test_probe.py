@@ -16,9 +16,10 @@ import zmq
 from jaxtop.base import keys
 from jaxtop.sources.connection import Connection
 from jaxtop.sources.descriptors import Descriptors
-from jaxtop.transport import ReachabilityCheck, Subscriber, client, reachability
+from jaxtop.transport import Outcome, ReachabilityCheck, Subscriber, client
+from jaxtop.wire import LinkState
 from tests import patience
-from tests.sockets import Agent, local, noticed, outcome_of
+from tests.real.sockets import Agent, local, noticed, outcome_of
 from tests.support import PYTHON, eventually, free_port, processes
 
 KNOCKS = 300
@@ -26,17 +27,17 @@ KNOCKS = 300
 
 def test_a_process_that_runs_greets_whatever_its_python_does():
     agent = Agent(keys.throwaway())
-    assert outcome_of(agent.requests) == outcome_of(agent.telemetry) == reachability.GREETS
+    assert outcome_of(agent.requests) == outcome_of(agent.telemetry) == Outcome.GREETED
     agent.server.close()
 
 
 def test_a_port_where_something_accepts_and_says_nothing_is_silent():
     with socket.create_server(("127.0.0.1", 0)) as quiet:
-        assert outcome_of(local(quiet.getsockname()[1])) == reachability.SILENT
+        assert outcome_of(local(quiet.getsockname()[1])) == Outcome.NOT_GREETED
 
 
 def test_a_port_where_nobody_listens_is_closed():
-    assert outcome_of(local(free_port())) == reachability.CLOSED
+    assert outcome_of(local(free_port())) == Outcome.CLOSED
 
 
 @pytest.mark.parametrize("said", [b"", b"SSH-2.0-OpenSSH_9.9\r\n"], ids=["hangs up", "another protocol"])
@@ -46,7 +47,7 @@ def test_a_port_that_belongs_to_something_else_hangs_up(said):
         here, _ = other.accept()
         here.sendall(said)
         here.close()
-        assert eventually(lambda: knock.advance(time.monotonic()), every=0.01) == reachability.HUNG_UP
+        assert eventually(lambda: knock.advance(time.monotonic()), every=0.01) == Outcome.HUNG_UP
 
 
 def test_an_address_that_never_answers_is_unreachable():
@@ -54,7 +55,7 @@ def test_an_address_that_never_answers_is_unreachable():
     with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
         address = full.getsockname()
         with socket.create_connection(address):
-            assert outcome_of(local(address[1])) == reachability.UNREACHABLE
+            assert outcome_of(local(address[1])) == Outcome.UNREACHABLE
 
 
 @pytest.mark.parametrize(
@@ -62,7 +63,7 @@ def test_an_address_that_never_answers_is_unreachable():
 )
 def test_an_address_that_is_none_is_unreachable(nonsense):
     """Addresses come from rosters, too: a broken one must not end the viewer."""
-    assert outcome_of(nonsense) == reachability.UNREACHABLE
+    assert outcome_of(nonsense) == Outcome.UNREACHABLE
 
 
 SERVER = """
@@ -105,13 +106,13 @@ def test_a_stopped_process_is_silent_however_often_one_asks():
     keys.load()
     with processes([PYTHON, "-c", SERVER, free_port()], stdout=subprocess.PIPE) as (process,):
         port = process.stdout.readline().split()[0]
-        assert outcome_of(local(port)) == reachability.GREETS
+        assert outcome_of(local(port)) == Outcome.GREETED
         stop(process)
         for _ in range(KNOCKS):
             socket.create_connection(("127.0.0.1", int(port)), timeout=patience.left()).close()
-        assert outcome_of(local(port)) == reachability.SILENT
+        assert outcome_of(local(port)) == Outcome.NOT_GREETED
         process.send_signal(signal.SIGCONT)
-        assert eventually(lambda: outcome_of(local(port)) == reachability.GREETS)
+        assert eventually(lambda: outcome_of(local(port)) == Outcome.GREETED)
 
 
 def test_a_failure_while_a_process_is_stopped_is_no_sign_of_blocked_python():
@@ -119,7 +120,7 @@ def test_a_failure_while_a_process_is_stopped_is_no_sign_of_blocked_python():
     keys.load()
     with processes([PYTHON, "-c", SERVER, free_port()], stdout=subprocess.PIPE) as (process,):
         connection = Connection(local(process.stdout.readline().split()[0]), Descriptors())
-        connection.become("up")
+        connection.become(LinkState.UP)
         stop(process)
         connection.change(client.NO_ANSWER, now=0)
         assert learned(connection, now=0) == "silent"
@@ -156,9 +157,9 @@ def learned(connection: Connection, now: float) -> str | None:
 @pytest.mark.parametrize(
     ("words", "outcome"),
     [
-        (["fork", "after_fork"], reachability.CLOSED),
-        (["fork"], reachability.SILENT),
-        (["exec"], reachability.CLOSED),
+        (["fork", "after_fork"], Outcome.CLOSED),
+        (["fork"], Outcome.NOT_GREETED),
+        (["exec"], Outcome.CLOSED),
     ],
     ids=["a forked child that lets go", "a forked child that does not", "a child of exec"],
 )

@@ -17,7 +17,7 @@ import pytest
 from jaxtop.store import runfiles, saved_probe
 from tests import patience
 from tests.cases import thorough
-from tests.made_agents import hello_here
+from tests.made.agents import hello_here
 from tests.support import JAXTOP, PYTHON, SOAK, environment, eventually, free_port, group, in_a_group, jaxtop
 from tests.support import processes as side_by_side
 

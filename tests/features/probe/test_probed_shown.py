@@ -6,10 +6,10 @@ import pytest
 
 from jaxtop.wire import Rhythm
 from jaxtop.wire.probing import ProbedCollective, ProbedGroup
-from tests import staged_collectives as staged
 from tests.builders import frame, hello, pulse
 from tests.stage import line, play
-from tests.staged_probe import of_device, probe
+from tests.staged import collectives as staged
+from tests.staged.probe import of_device, probe
 
 
 def shown(known, *frames, keys=("2",)):

@@ -16,6 +16,7 @@ from jaxtop.features.relay import conversation, feed, near, stream
 from jaxtop.features.relay.conversation import NoRelay
 from jaxtop.features.relay.near import RelaySource
 from jaxtop.features.relay.stream import Open
+from jaxtop.wire import LinkState
 from tests import patience
 from tests.support import PYTHON, ROOT
 
@@ -101,7 +102,7 @@ def test_a_connection_that_says_nothing_any_more_is_lost(monkeypatch):
     with closing(relay(0, 0)) as source:
         until(source, lambda frames: frames and source.is_settled)
         source._process._popen.send_signal(signal.SIGSTOP)
-        monkeypatch.setattr(conversation, "SILENT_S", 3.0)
+        monkeypatch.setattr(conversation, "LOST_AFTER_S", 3.0)
         (lost,) = until(source, lambda frames: frames)
         assert wire.decode("link", lost.raw).state == "unreachable"
         assert "said nothing for 3 s" in source.notes[0]
@@ -165,7 +166,7 @@ def test_a_command_that_never_opens_is_given_up_and_what_it_says_is_shown(monkey
     assert shown == [r"a push was \x1bsent"]
 
 
-LINK = wire.encode(wire.Link("up", "host:1"))
+LINK = wire.encode(wire.Link(LinkState.UP, "host:1"))
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ def test_answers_and_the_status_follow_the_frames(monkeypatch):
 
 
 def test_it_ends_when_the_near_half_is_silent(monkeypatch):
-    monkeypatch.setattr(far, "SILENT_S", 0.3)
+    monkeypatch.setattr(far, "LOST_AFTER_S", 0.3)
     source = Made()
     with running(source) as (thread, _, _):
         thread.join(patience.left())

@@ -18,6 +18,7 @@ from jaxtop.features.relay.latest import Latest
 from jaxtop.sources.paths import DIRECT, Paths
 from jaxtop.store import last_frames
 from jaxtop.store.last_frames import BULKY, ORDER
+from jaxtop.wire import LinkState
 from tests import builders
 from tests.builders import NOW, agent_id, folded, frame
 
@@ -142,9 +143,9 @@ def test_what_is_held_is_bounded_and_the_oldest_large_frames_are_dropped_first(m
 
 def test_processes_that_left_are_forgotten_after_an_hour():
     latest = kept(*builders.well(), frame(AGENT, wire.Bye(0, "ended"), NOW))
-    latest.take(frame(agent_id(1), wire.Link("closed", "h:1"), NOW + 10, 0))
+    latest.take(frame(agent_id(1), wire.Link(LinkState.CLOSED, "h:1"), NOW + 10, 0))
     assert latest.forget(NOW + 3000) == [] and len(latest) == 2 and latest.up == 1
-    latest.take(frame(agent_id(1), wire.Link("up", "h:1"), NOW + 20, 0))
+    latest.take(frame(agent_id(1), wire.Link(LinkState.UP, "h:1"), NOW + 20, 0))
     assert latest.forget(NOW + 9000) == [AGENT] and latest.agents == [agent_id(1)]
 
 
@@ -261,9 +262,13 @@ def test_a_relay_says_no_more_than_a_viewer_reads():
 
 
 def test_paths_prefer_the_one_that_hears_the_process_and_ignore_circles():
-    paths, up, closed = Paths("me"), wire.Link("up", "a:1"), wire.Link("closed", "a:1")
+    paths, up, closed = (
+        Paths("me"),
+        wire.Link(LinkState.UP, "a:1"),
+        wire.Link(LinkState.CLOSED, "a:1"),
+    )
     relayed = replace(up, path=("r", "s"))
-    assert paths.note(DIRECT, AGENT, wire.Link("connecting", "a:1"))[1] is False
+    assert paths.note(DIRECT, AGENT, wire.Link(LinkState.CONNECTING, "a:1"))[1] is False
     assert paths.note("r", AGENT, relayed) == (relayed, True)
     assert paths.note(DIRECT, AGENT, up) == (None, False), "the first path that hears it stays"
     assert paths.is_used("r", AGENT) and not paths.is_used(DIRECT, AGENT)
@@ -275,6 +280,6 @@ def test_paths_prefer_the_one_that_hears_the_process_and_ignore_circles():
 
 def test_a_path_that_turns_into_a_circle_is_lost():
     paths = Paths("me")
-    paths.note("r", AGENT, wire.Link("up", "a:1", path=("r",)))
-    link, is_other = paths.note("r", AGENT, wire.Link("up", "a:1", path=("r", "me")))
+    paths.note("r", AGENT, wire.Link(LinkState.UP, "a:1", path=("r",)))
+    link, is_other = paths.note("r", AGENT, wire.Link(LinkState.UP, "a:1", path=("r", "me")))
     assert link is not None and link.state == "unreachable" and not is_other

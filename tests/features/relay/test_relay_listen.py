@@ -20,7 +20,7 @@ from jaxtop.sources import discovery, peers
 from jaxtop.sources.descriptors import Descriptors
 from jaxtop.sources.requests import RequestPool
 from jaxtop.transport import Dialogue
-from tests.made_agents import Agent, Relay, Viewer, closing
+from tests.made.agents import Agent, Relay, Viewer, closing
 from tests.support import JAXTOP, environment, eventually, free_port, jaxtop, started
 
 PAIR = keys.throwaway()

@@ -16,7 +16,7 @@ from jaxtop.model import Cluster, state_of
 from jaxtop.model.hosts import newest_hosts
 from jaxtop.wire import Request
 from tests import patience
-from tests.logins import needs_sshd, sshd
+from tests.real.logins import needs_sshd, sshd
 from tests.support import JAXTOP, PYTHON, run
 
 pytestmark = [pytest.mark.jax, pytest.mark.newest]

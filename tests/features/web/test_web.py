@@ -20,8 +20,8 @@ from jaxtop.features.web.browser.server import BrowserServer
 from jaxtop.features.web.browser.tab import MOST, packet_of
 from tests.features.metrics.test_exporter_http import certificate  # noqa: F401 - a fixture
 from tests.features.web.chromium import until
-from tests.made_sessions import Made
-from tests.recorded import record
+from tests.made.sessions import Made
+from tests.played.recordings import record
 from tests.support import JAXTOP, PYTHON, eventually, is_one_line, modules_after, processes, run
 
 OPEN = Protection()

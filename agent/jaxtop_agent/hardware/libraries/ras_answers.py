@@ -115,14 +115,16 @@ def _read_json(raw: bytes, at_ms: int) -> ReadAnswer:
 
 
 def _differing(communicator: _Communicator) -> Iterator[NcclCommunicator]:
-    """Yield an entry for silent ranks, and one for each operation that ranks launched unequally often."""
+    """Yield an entry for unresponsive ranks, and one for each operation with unequal numbers of launches."""
     # Ranks that answer, but have left the communicator or not joined it yet, are not outliers.
-    silent = [
+    unresponsive = [
         each for each in communicator.missing_ranks if each.status.unresponsive or each.status.considered_dead
     ]
     name = communicator.hash[:LONGEST]
-    if silent:
-        yield NcclCommunicator(name, communicator.size, silent=tuple(map(_rank, silent[:MOST_RANKS])))
+    if unresponsive:
+        yield NcclCommunicator(
+            name, communicator.size, unresponsive=tuple(map(_rank, unresponsive[:MOST_RANKS]))
+        )
     for operation in sorted({name for each in communicator.ranks for name in each.collective_counts}):
         by_count: dict[int, list[_Rank]] = defaultdict(list)
         for each in communicator.ranks:
@@ -172,7 +174,7 @@ class _Section:
         self.operation: str | None = None
         self.is_of_status = False  # the next lines are about starting and ending, not about operations
         self.groups: list[NcclCount] = []
-        self.silent: list[NcclRank] = []
+        self.unresponsive: list[NcclRank] = []
 
     def take(self, line: str) -> NcclCommunicator | None:
         """Read a line; return what was read if another kind of operation begins here."""
@@ -195,15 +197,15 @@ class _Section:
         if found["does"]:
             self.groups.append(NcclCount(int(found["launched"] or 0), 1, (rank,)))
         elif self.operation is None:
-            self.silent.append(rank)
+            self.unresponsive.append(rank)
         elif self.groups:
             last = self.groups[-1]
             self.groups[-1] = NcclCount(last.launched, last.count, (*last.ranks, rank)[:MOST_RANKS])
 
     def done(self) -> NcclCommunicator | None:
-        if self.silent:
-            silent, self.silent = tuple(self.silent[:MOST_RANKS]), []
-            return NcclCommunicator(self.name, self.size, silent=silent)
+        if self.unresponsive:
+            unresponsive, self.unresponsive = tuple(self.unresponsive[:MOST_RANKS]), []
+            return NcclCommunicator(self.name, self.size, unresponsive=unresponsive)
         if self.operation is None or not self.groups:
             return None
         return NcclCommunicator(self.name, self.size, self.operation, _bounded(self.size, self.groups))

@@ -1,4 +1,4 @@
-"""The thread that asks the libraries of the devices: the thread of the drivers may hang with the run."""
+"""The thread that asks the libraries of the devices. The thread of the drivers may hang with the run."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class Tab:
         )
 
     async def _to_browser(self, output: asyncio.StreamReader) -> None:
-        # A closed tab must not stop the reading: the app could not leave while its pipe is full.
+        # The reading goes on after the tab is closed: the app cannot exit while its pipe is full.
         with suppress(asyncio.IncompleteReadError, ConnectionError, ValueError):
             while await output.readline() not in (_PRELUDE, b""):
                 pass

@@ -131,7 +131,7 @@ RULES = (
         title="Parts off",
         threshold="a part of an agent is off, but not on purpose; a warning if it failed and is one of "
         f"{', '.join(_NEEDED)}",
-        rationale="What is not measured cannot be found: rules that need it are silent, not satisfied.",
+        rationale="What is not measured cannot be found: a rule without its figures is not checked.",
         source="the states of the agents' sources",
         advice="`jaxtop doctor` in the environment of the run says what works there and why not.",
         check=_parts_off,

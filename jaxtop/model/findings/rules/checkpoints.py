@@ -44,7 +44,7 @@ def _overdue(facts: RunFacts) -> Iterator[Finding]:
     if len(saves) < FEWEST:
         raise Unmeasured("too few checkpoints were seen to know how often they come")
     usual = median(later.at_ms - earlier.at_ms for earlier, later in pairwise(saves)) / 1000
-    since = facts.at - saves[-1].at_ms / 1000
+    since = facts.read_time() - saves[-1].at_ms / 1000
     if since < max(facts.number(LATE) * usual, usual + LATE_S):
         return
     devices = sum(max(1, len(each.devices)) for each in stepping)

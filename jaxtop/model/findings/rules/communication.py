@@ -58,7 +58,7 @@ def _small_us_per_second(view: CollectiveView) -> float:
     return _us_per_second(view) + waits * (view.per_second or 0.0)
 
 
-def _of_medians(facts: RunFacts, program: list[CollectiveView]) -> float:
+def _slowdown_over_medians(facts: RunFacts, program: list[CollectiveView]) -> float:
     """Return how many times as long as their medians the collectives of a program take in its launches.
 
     Where there are many collectives, a few take far longer than usual, and no median shows these. It is 1
@@ -152,7 +152,7 @@ def _small_collectives(facts: RunFacts) -> Iterator[Finding]:
     of_program = [
         each for each in rated if (each.program, each.fingerprint) == (view.program, view.fingerprint)
     ]
-    share = min(1.0, worst.share * _of_medians(facts, of_program))
+    share = min(1.0, worst.share * _slowdown_over_medians(facts, of_program))
     ms = None if step_ms is None else share * step_ms
     bytes_each = max(each.bytes or 0 for each in worst.views)
     yield Finding(

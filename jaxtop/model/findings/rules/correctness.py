@@ -73,14 +73,17 @@ def _program_mismatch(facts: RunFacts) -> Iterator[Finding]:
         f"{name} differs between {several(hosts)}{more} in its {unlike(parts)}: {_who_has(groups)}",
         Subject.of(groups[-1][1][0], program=name),
         evidence=(
-            Evidence("differs in", unlike(parts), source="compiled programs", at=facts.at),
+            Evidence("differs in", unlike(parts), source="compiled programs", at=facts.read_time()),
             *(
                 Evidence(
-                    f"fingerprint on {host_names(members)}", text, source="compiled programs", at=facts.at
+                    f"fingerprint on {host_names(members)}",
+                    text,
+                    source="compiled programs",
+                    at=facts.read_time(),
                 )
                 for text, members in groups
             ),
-            Evidence("programs that differ", len(found), source="compiled programs", at=facts.at),
+            Evidence("programs that differ", len(found), source="compiled programs", at=facts.read_time()),
         ),
         proof=Proof("programs", row=name),
     )
@@ -124,7 +127,7 @@ def _difference(facts: RunFacts, found: _Differing, more: str, *, makes_programs
         + ("; their programs differ" * differ),
         Subject.of(host),
         evidence=tuple(
-            Evidence(f"{other} on {host_names(members)}", value, source="agents", at=facts.at)
+            Evidence(f"{other} on {host_names(members)}", value, source="agents", at=facts.read_time())
             for other, each in found[:MOST_NAMED]
             for value, members in each
         ),

@@ -61,9 +61,9 @@ def _crashed(facts: RunFacts) -> Iterator[Finding]:
             Evidence("exception", error.type, source="script", at=at),
             Evidence("message", error.message or None, source="script", at=at),
             Evidence("line", line, source="script", at=at),
-            Evidence("processes with it", len(alike), source="agents", at=facts.at),
-            Evidence("processes with another one", len(others), source="agents", at=facts.at),
-            *_of_memory(postmortem),
+            Evidence("processes with it", len(alike), source="agents", at=facts.read_time()),
+            Evidence("processes with another one", len(others), source="agents", at=facts.read_time()),
+            *_memory_evidence(postmortem),
         ),
         advice=NO_ROOM if postmortem.shortage is not None else "",
         proof=Proof("hosts", row=first.agent, column="heard"),
@@ -75,7 +75,7 @@ def _crashed(facts: RunFacts) -> Iterator[Finding]:
     )
 
 
-def _of_memory(postmortem: Postmortem) -> Iterator[Evidence]:
+def _memory_evidence(postmortem: Postmortem) -> Iterator[Evidence]:
     """Yield what a process that ran out of memory asked for, and what it held; nothing of the others."""
     if postmortem.shortage is None:
         return
@@ -105,7 +105,7 @@ def _crash_text(alike: list[Host], others: list[Host]) -> str:
 
 def _ended_early(facts: RunFacts) -> Iterator[Finding]:
     """Yield a finding for processes whose scripts ended without an exception while others still run."""
-    latest = facts.at - facts.number(ENDS_WITHIN)
+    latest = facts.read_time() - facts.number(ENDS_WITHIN)
     ended = [
         view.host
         for view in facts.run.hosts

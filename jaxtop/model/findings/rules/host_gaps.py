@@ -12,18 +12,19 @@ from jaxtop.model.findings.gap_findings import (
     EXPLAINS,
     SOURCE,
     as_note,
+    core_clause,
     finding_of,
     gap_over,
     is_from_processes,
     measured_gaps,
-    of_core,
-    of_queue,
     place_of,
+    queue_clause,
     worst_of,
 )
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.tuning import Number
-from jaxtop.model.wall_time.gaps import MANY_LAUNCHES, are_apart, launches_of, lost_to_launches
+from jaxtop.model.wall_time.gaps import MANY_LAUNCHES, launches_of, lost_to_launches
+from jaxtop.model.wall_time.late_scripts import are_apart
 from jaxtop.model.wall_time.spent import input_share
 from jaxtop.wire import LAUNCH, SCRIPT, WAIT
 
@@ -73,14 +74,14 @@ def _input_bound(facts: RunFacts) -> Iterator[Finding]:
         text = (
             f"{facts.acting(found, 'launches', 'launch')} nothing for {units.ms(gap.ms)} of "
             f"{units.ms(gap.step_ms)} ms a step "
-            f"({gap.share:.0%}{of_core(gap.share, gap.core)}): {place_of(line)}"
+            f"({gap.share:.0%}{core_clause(gap.share, gap.core)}): {place_of(line)}"
         )
         severity = Severity.CRITICAL if worst.share >= facts.number(INPUT_CRITICAL) else Severity.WARNING
         if worst.share < least:  # more of it is the machine's fault than the script's
             severity = Severity.INFO
         others = _busiest(facts) if is_from_processes(worst) and not facts.may_idle else None
         if others is None:
-            text += of_queue(worst)
+            text += queue_clause(worst)
         cost = FindingCost(gap.ms, gap.share)
         finding = finding_of(facts, found, worst, line, severity=severity, text=text, cost=cost)
         if others is not None:
@@ -160,7 +161,7 @@ def _blocking_reads(facts: RunFacts) -> Iterator[Finding]:
         text = (
             f"{facts.acting(found, 'waits', 'wait')} for a result in each step at {place_of(read)}; "
             f"devices idle {units.ms(gap.ms)} of {units.ms(gap.step_ms)} ms "
-            f"({gap.share:.0%}{of_core(gap.share, gap.core)})"
+            f"({gap.share:.0%}{core_clause(gap.share, gap.core)})"
         )
         is_much = worst.share >= facts.number(READ_WARNING)
         severity = Severity.WARNING if is_much else Severity.INFO

@@ -16,6 +16,7 @@ from jaxtop.model.stalls.diagnosis import evidence, uses_cpu
 from jaxtop.model.stalls.lulls import computes, has_stacks_of_now, running_of
 from jaxtop.model.stalls.native import waits_in
 from jaxtop.model.tuning import Number
+from jaxtop.wire import LinkState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -81,7 +82,7 @@ def _host_lost(facts: RunFacts) -> Iterator[Finding]:
             Subject.of(first),
             about=str(state),
             evidence=(
-                Evidence("processes lost", len(lost), source="connections", at=facts.at),
+                Evidence("processes lost", len(lost), source="connections", at=facts.read_time()),
                 Evidence("last pulse", first.pulse_at, "timestamp", "agent", first.pulse_at),
             ),
             proof=Proof("hosts", row=first.agent, column="heard"),
@@ -90,7 +91,7 @@ def _host_lost(facts: RunFacts) -> Iterator[Finding]:
                 *_explained(facts, lost),
                 *(("crashed",) if has_crashed_others else ()),
             ),
-            since=first.link_at if first.link.state != "up" else 0.0,
+            since=first.link_at if first.link.state != LinkState.UP else 0.0,
             is_dated=state is not State.DIED or has_known_end(first),
         )
 
@@ -105,13 +106,13 @@ def _worker_lost(facts: RunFacts, worker: Host) -> Finding:
         Subject.of(worker),
         about="worker",
         evidence=(
-            Evidence("parent", parent, source="agent", at=facts.at),
+            Evidence("parent", parent, source="agent", at=facts.read_time()),
             Evidence("last pulse", worker.pulse_at, "timestamp", "agent", worker.pulse_at),
         ),
         proof=Proof("hosts", row=worker.agent, column="heard"),
         advice="If its parent did not call terminate(): read its standard error and the kernel log.",
         explains=("straggler",),
-        since=worker.link_at if worker.link.state != "up" else 0.0,
+        since=worker.link_at if worker.link.state != LinkState.UP else 0.0,
         is_dated=has_known_end(worker),
     )
 
@@ -139,16 +140,22 @@ def _stalled(facts: RunFacts) -> Iterator[Finding]:
     works = stall.is_moving or any(each.pulse.compiling for each in causes)
     # Where no process is named, one that uses the CPU may compute without launches.
     works = works or (not stall.odd and any(map(uses_cpu, causes)))
-    lasts = facts.at - stall.began >= facts.number(LASTS) and not works
+    lasts = facts.read_time() - stall.began >= facts.number(LASTS) and not works
     yield Finding(
         Severity.CRITICAL if lasts else Severity(stall.severity),
         min(1.0, 0.5 + 0.125 * stall.certainty),
         stall.text,
         Subject(agent=stall.about, process_index=host.process_index if host else None),
         evidence=(
-            Evidence("without a launch", facts.at - stall.began, "seconds", "launch counters", facts.at),
+            Evidence(
+                "without a launch",
+                facts.read_time() - stall.began,
+                "seconds",
+                "launch counters",
+                facts.read_time(),
+            ),
             Evidence("processes that wait", len(stall.waiting), source="stacks", at=stall.at_ms / 1000),
-            *evidence(facts.cluster, stall, facts.at),
+            *evidence(facts.cluster, stall, facts.read_time()),
             *_of_processes(facts, stall),
         ),
         proof=Proof("stacks", row=stall.about),
@@ -221,15 +228,15 @@ def _compiling(facts: RunFacts) -> Iterator[Finding]:
         Subject.of(host),
         about="compiling",
         evidence=(
-            Evidence("compiling", seconds, "seconds", "jax.monitoring", facts.at),
+            Evidence("compiling", seconds, "seconds", "jax.monitoring", facts.read_time()),
             Evidence("took before", before[-1] if before else None, "seconds", "jax.monitoring"),
-            Evidence("processes that wait", len(waiting), source="launch counters", at=facts.at),
+            Evidence("processes that wait", len(waiting), source="launch counters", at=facts.read_time()),
         ),
         proof=Proof("programs"),
         advice="Nothing is wrong yet: a compilation that only one process makes delays all. Compile the same "
         "on all of them, or use jax.config.jax_compilation_cache_dir.",
         explains=("gc_pauses", "straggler"),
-        since=facts.at - seconds,
+        since=facts.read_time() - seconds,
     )
 
 

@@ -69,7 +69,7 @@ def _bad_loss(facts: RunFacts) -> Iterator[Finding]:
     if bad:
         yield _not_finite(facts, bad)
     elif risen:
-        yield in_rise(min(risen, key=lambda each: each.host.process_index or 0), Severity.WARNING, 0.8)
+        yield rise_finding(min(risen, key=lambda each: each.host.process_index or 0), Severity.WARNING, 0.8)
     elif lasting := [each for each in high if _was_high(each)]:
         yield _spike(facts, high, lasting)
 
@@ -87,7 +87,7 @@ def _has_risen(each: ScalarOn, share: float) -> bool:
     )
 
 
-def in_rise(each: ScalarOn, severity: Severity, confidence: float) -> Finding:
+def rise_finding(each: ScalarOn, severity: Severity, confidence: float) -> Finding:
     """Return the finding about a scalar that has risen, by what its agent has seen of each value."""
     host, scalar, rise = each.host, each.scalar, each.scalar.rise
     assert rise is not None

@@ -100,7 +100,11 @@ def _cpu_contention(facts: RunFacts) -> Iterator[Finding]:
     for each in _measured(facts, figure):
         machines.setdefault(_machine(each[1]), []).append(each)
     busy = [each for each in machines.values() if fmean(value for value, _ in each) >= least]
-    others = [(share, each) for each in busy if (share := _of_others([host for _, host in each])) is not None]
+    others = [
+        (share, each)
+        for each in busy
+        if (share := _cores_used_by_others([host for _, host in each])) is not None
+    ]
     if not others:
         return
     if facts.is_on_cpu:
@@ -129,7 +133,7 @@ def _machine(host: Host) -> tuple[str, ...]:
     return hello.boot, hello.pid_namespace if host.pulse.host.is_container else ""
 
 
-def _of_others(hosts: Sequence[Host]) -> float | None:
+def _cores_used_by_others(hosts: Sequence[Host]) -> float | None:
     """Return the share of a machine's cores that others than these processes use; None if it does not matter.
 
     It matters only if all cores are busy, and others use many of them.

@@ -13,8 +13,8 @@ from jaxtop.model.findings.gap_findings import (
     as_note,
     finding_of,
     measured_gaps,
-    of_queue,
     place_of,
+    queue_clause,
     worst_of,
 )
 from jaxtop.model.findings.rule import Rule
@@ -56,7 +56,7 @@ def _pauses(facts: RunFacts) -> Iterator[Finding]:
         worst, line = worst_of(gaps, SCRIPT)
         text = (
             f"{facts.acting(gaps, 'pauses', 'pause')} {_how_often(worst)}, {worst.share:.0%} of the time: "
-            f"{place_of(line)}{of_queue(worst)}"
+            f"{place_of(line)}{queue_clause(worst)}"
         )
         finding = finding_of(facts, gaps, worst, line, severity=Severity.WARNING, text=text)
         yield as_note(facts, finding)  # a process that works for the main run may wait for room in its queue

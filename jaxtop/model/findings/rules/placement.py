@@ -59,7 +59,7 @@ def _whole_on_one_device(facts: RunFacts) -> Iterator[Finding]:
     if not stepping:
         raise Unmeasured("no step was found yet, and arrays lie on one device while a run starts")
     if unused := [(view, device) for view in stepping if (device := _only_device(view.host)) is not None]:
-        yield _of_unused(facts, unused)
+        yield _unused_devices_finding(facts, unused)
         return
     if not has_large(stepping):
         raise Unmeasured(ALL_SMALL)
@@ -68,7 +68,7 @@ def _whole_on_one_device(facts: RunFacts) -> Iterator[Finding]:
     found = [each for each in wholes if each[0].bytes >= least]
     if found:
         worst = max(found, key=lambda each: (each[0].bytes, -each[0].device_id))
-        yield _of_whole(facts, *worst, len(found))
+        yield _whole_array_finding(facts, *worst, len(found))
 
 
 def _only_device(host: Host) -> int | None:
@@ -87,7 +87,7 @@ def _only_device(host: Host) -> int | None:
     return used.pop()
 
 
-def _of_unused(facts: RunFacts, unused: Sequence[tuple[HostView, int]]) -> Finding:
+def _unused_devices_finding(facts: RunFacts, unused: Sequence[tuple[HostView, int]]) -> Finding:
     """Return a note on devices that nothing uses; its subject is the first process that has some."""
     view, used = unused[0]
     idle = sum(len(each.host.devices) - 1 for each, _ in unused)
@@ -104,8 +104,8 @@ def _of_unused(facts: RunFacts, unused: Sequence[tuple[HostView, int]]) -> Findi
         Subject.of(view.host, device_id=used),
         about="unused",
         evidence=(
-            Evidence("unused devices", idle, source="shardings", at=facts.at),
-            Evidence("devices", total, source="agents", at=facts.at),
+            Evidence("unused devices", idle, source="shardings", at=facts.read_time()),
+            Evidence("devices", total, source="agents", at=facts.read_time()),
         ),
         proof=Proof("devices", row=view.host.agent),
         advice="Divide the batch over a mesh: jax.make_mesh, and jax.device_put with a NamedSharding. If one "
@@ -150,7 +150,7 @@ def _mesh_size(census: wire.Arrays) -> int:
     return most if most > 1 else 0
 
 
-def _of_whole(facts: RunFacts, whole: _Whole, view: HostView, devices: int) -> Finding:
+def _whole_array_finding(facts: RunFacts, whole: _Whole, view: HostView, devices: int) -> Finding:
     largest = max(whole.groups, key=lambda group: group.bytes_per_device)
     line, more = line_of(largest.created), len(whole.groups) - 1
     name = largest.name or f"an array made at {line or 'an unknown line'}"
@@ -165,8 +165,8 @@ def _of_whole(facts: RunFacts, whole: _Whole, view: HostView, devices: int) -> F
         Subject.of(view.host, device_id=whole.device_id, array=largest.name or "", source=line),
         cost=FindingCost(bytes_per_device=round(whole.bytes * (1 - 1 / whole.mesh))),
         evidence=(
-            Evidence("bytes on the device", whole.bytes, "bytes", "arrays", facts.at),
-            Evidence("devices of the mesh", whole.mesh, source="shardings", at=facts.at),
+            Evidence("bytes on the device", whole.bytes, "bytes", "arrays", facts.read_time()),
+            Evidence("devices of the mesh", whole.mesh, source="shardings", at=facts.read_time()),
         ),
         proof=Proof("arrays", f"{asked} & devices=1", largest.name or ""),
     )
@@ -198,7 +198,7 @@ def _uneven(facts: RunFacts) -> Iterator[Finding]:
             found.append((held[fullest] - median(map(held.__getitem__, members)), fullest, len(members)))
     beyond, fullest, count = max(found, default=(0, 0, 0))
     if found and beyond >= max(least_bytes, share * held[fullest]):
-        yield _of_uneven(facts, fullest, held[fullest], beyond, count)
+        yield _uneven_finding(facts, fullest, held[fullest], beyond, count)
 
 
 def _lately(facts: RunFacts, view: HostView) -> list[int | None]:
@@ -206,7 +206,7 @@ def _lately(facts: RunFacts, view: HostView) -> list[int | None]:
     return least(islice(reversed(facts.cluster.past_pulses.get(view.host.agent, ())), RECENT))
 
 
-def _of_uneven(facts: RunFacts, device_id: int, held: int, beyond: float, count: int) -> Finding:
+def _uneven_finding(facts: RunFacts, device_id: int, held: int, beyond: float, count: int) -> Finding:
     view, position = next(
         (view, i)
         for view in facts.reporting
@@ -223,9 +223,9 @@ def _of_uneven(facts: RunFacts, device_id: int, held: int, beyond: float, count:
         Subject.of(host, device_id=device_id),
         cost=FindingCost(bytes_per_device=round(beyond)),
         evidence=(
-            Evidence("held by the fullest device", held, "bytes", source, facts.at),
-            Evidence("median of the mesh", held - beyond, "bytes", source, facts.at),
-            Evidence("limit", limit, "bytes", host.limit_source, facts.at),
+            Evidence("held by the fullest device", held, "bytes", source, facts.read_time()),
+            Evidence("median of the mesh", held - beyond, "bytes", source, facts.read_time()),
+            Evidence("limit", limit, "bytes", host.limit_source, facts.read_time()),
         ),
         proof=Proof("memory", row=str(device_id)),
     )

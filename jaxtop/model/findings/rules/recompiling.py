@@ -75,7 +75,7 @@ def _check_late(facts: RunFacts) -> Iterator[Finding]:
         raise Unmeasured("the loaded programs were not read yet")
     found: dict[str, tuple[Host, Compilation]] = {}
     for view in facts.reporting:
-        for each in _late(view.current, facts.number(WARM), facts.at):
+        for each in _late(view.current, facts.number(WARM), facts.read_time()):
             found[program_of(each.function)] = view.current, each
     for name, (host, each) in found.items():
         severity = Severity.WARNING if _serves(host) else Severity.INFO
@@ -215,8 +215,8 @@ def _finding(facts: RunFacts, name: str, hosts: Sequence[Host]) -> Finding:
         evidence=(
             Evidence("compilations", count, source="JAX's compilation events", at=host.pulse_at),
             Evidence("main thread in compilation", share, "ratio", SAMPLES, host.pulse_at),
-            *_of_variants(host, None if line is not None else len(variants)),
-            *_of_cause(host, name, cause, line),
+            *_variants_evidence(host, None if line is not None else len(variants)),
+            *_cause_evidence(host, name, cause, line),
         ),
         advice="" if cause is None else ADVICE.get(cause.last.cause, ""),
         proof=Proof("programs", row=name),
@@ -256,12 +256,14 @@ def _cause(host: Host, name: str) -> tuple[Cause | None, CompiledLine | None]:
     return cause_of([each for each in listed if each.source == source], name), next(lines, None)
 
 
-def _of_variants(host: Host, count: int | None) -> Iterator[Evidence]:
+def _variants_evidence(host: Host, count: int | None) -> Iterator[Evidence]:
     if count is not None:
         yield Evidence("variants loaded", count, source="loaded programs", at=host.pulse_at)
 
 
-def _of_cause(host: Host, name: str, cause: Cause | None, line: CompiledLine | None) -> Iterator[Evidence]:
+def _cause_evidence(
+    host: Host, name: str, cause: Cause | None, line: CompiledLine | None
+) -> Iterator[Evidence]:
     if cause is not None:
         argument = cause.last.argument or "the function"
         yield Evidence(

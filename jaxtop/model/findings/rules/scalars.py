@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
-from jaxtop.model.findings.rules.losses import in_rise, reporting_hosts
+from jaxtop.model.findings.rules.losses import reporting_hosts, rise_finding
 from jaxtop.model.steps.scalars import ScalarOn, first_bad, measure, scalars_on
 from jaxtop.model.tuning import Number
 from jaxtop.wire import is_loss, is_norm
@@ -85,7 +85,7 @@ def _norm_rose(facts: RunFacts) -> Iterator[Finding]:
     if not risen and not any(map(is_norm, _names(facts))):
         raise Unmeasured(_NO_NORMS)
     if risen:
-        yield in_rise(min(risen, key=_rose_at), Severity.INFO, 0.5)
+        yield rise_finding(min(risen, key=_rose_at), Severity.INFO, 0.5)
 
 
 def _rose_at(each: ScalarOn) -> tuple[int, int]:

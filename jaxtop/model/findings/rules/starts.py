@@ -67,9 +67,9 @@ def _joining(facts: RunFacts) -> Iterator[Finding]:
         Subject(agent=hosts[0].agent, process_index=missing[0] if missing else None),
         about="joining",
         evidence=(
-            Evidence("wait", seconds, "seconds", "stacks", facts.at),
+            Evidence("wait", seconds, "seconds", "stacks", facts.read_time()),
             Evidence("processes expected", count, source="jax.distributed"),
-            Evidence("processes met", len(facts.present), source="connections", at=facts.at),
+            Evidence("processes met", len(facts.present), source="connections", at=facts.read_time()),
         ),
         proof=Proof("stacks", row=hosts[0].agent),
         advice="Look whether the launcher started that process, and whether it reaches the address of the "
@@ -95,7 +95,7 @@ def _missing(facts: RunFacts) -> Iterator[Finding]:
     hellos = [view.host.hello for view in facts.reporting if view.host.hello is not None]
     started = [hello.started_ms / 1000 for hello in hellos if hello.platform is not None]
     missing, within = _unmet(facts), facts.number(MEETS_WITHIN)
-    if not missing or not started or facts.at - min(started) < within:
+    if not missing or not started or facts.read_time() - min(started) < within:
         return
     many, count = len(missing) > 1, facts.run.process_count
     is_stalled = facts.run.id in facts.cluster.stalls
@@ -107,8 +107,8 @@ def _missing(facts: RunFacts) -> Iterator[Finding]:
         Subject(process_index=missing[0]),
         about="missing",
         evidence=(
-            Evidence("processes expected", count, source="jax.process_count()", at=facts.at),
-            Evidence("processes met", len(facts.run.hosts), source="connections", at=facts.at),
+            Evidence("processes expected", count, source="jax.process_count()", at=facts.read_time()),
+            Evidence("processes met", len(facts.run.hosts), source="connections", at=facts.read_time()),
         ),
         proof=Proof("hosts"),
         advice="Call agent.start() in every process; `jaxtop ls` on its host says why no agent started.",
@@ -128,7 +128,7 @@ def _unreached(facts: RunFacts) -> Iterator[Finding]:
         f"{'their' if len(hosts) > 1 else 'its'} figures are unknown",
         Subject.of(hosts[0]),
         about="unreached",
-        evidence=(Evidence("address", hosts[0].link.endpoint, source="roster", at=facts.at),),
+        evidence=(Evidence("address", hosts[0].link.endpoint, source="roster", at=facts.read_time()),),
         proof=Proof("hosts", row=hosts[0].agent),
         advice="View the run from a machine that reaches that address, or attach through a tunnel.",
     )
@@ -146,7 +146,7 @@ def _idle(facts: RunFacts) -> Iterator[Finding]:
             continue
         if launches:
             counts.append(max(launches.values()))
-        elif facts.at - hello.started_ms / 1000 >= within:
+        elif facts.read_time() - hello.started_ms / 1000 >= within:
             idle.append(view.host)
     others = median_low(counts) if counts else 0
     if not idle or others < facts.number(IDLE_LAUNCHES):
@@ -158,8 +158,8 @@ def _idle(facts: RunFacts) -> Iterator[Finding]:
         Subject.of(idle[0]),
         about="idle",
         evidence=(
-            Evidence("launches", 0, source="launch counters", at=facts.at),
-            Evidence("launches of the others", others, source="launch counters", at=facts.at),
+            Evidence("launches", 0, source="launch counters", at=facts.read_time()),
+            Evidence("launches of the others", others, source="launch counters", at=facts.read_time()),
         ),
         proof=Proof("hosts", row=idle[0].agent, column="launches"),
         advice="Its devices are idle: press p for its stacks, which show what it does instead.",
@@ -172,7 +172,7 @@ def _restarted(facts: RunFacts) -> Iterator[Finding]:
     for view in facts.present:
         hello = view.host.hello
         if view.incarnation > 1 and hello is not None:
-            ago = facts.at - hello.started_ms / 1000
+            ago = facts.read_time() - hello.started_ms / 1000
             if ago < RESTART_IS_NEWS:
                 found.append((view.incarnation, ago, view.host))
     if not found:
@@ -188,11 +188,11 @@ def _restarted(facts: RunFacts) -> Iterator[Finding]:
         f"{acting(hosts, 'was', 'were')} started {times}",
         Subject.of(worst),
         evidence=(
-            Evidence("starts", starts, source="agents", at=facts.at),
-            Evidence("last start", facts.at - ago, "timestamp", "agents", facts.at - ago),
+            Evidence("starts", starts, source="agents", at=facts.read_time()),
+            Evidence("last start", facts.read_time() - ago, "timestamp", "agents", facts.read_time() - ago),
         ),
         proof=Proof("hosts", row=worst.agent, column="starts"),
-        since=facts.at - ago,
+        since=facts.read_time() - ago,
     )
 
 

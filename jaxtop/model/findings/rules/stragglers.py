@@ -10,11 +10,12 @@ from jaxtop.model.collectives.doubts import doubts_about
 from jaxtop.model.collectives.verdict import LATE_MS, LATE_MS_ON_CPU
 from jaxtop.model.collectives.words import lateness_in_words, op_with_axes
 from jaxtop.model.finding import Evidence, Finding, FindingCost, Proof, Severity, Subject
-from jaxtop.model.findings.gap_findings import SAMPLES, gap_over, of_core, place_of, source_of
+from jaxtop.model.findings.gap_findings import SAMPLES, core_clause, gap_over, place_of, source_of
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.naming.sentences import acting
 from jaxtop.model.tuning import Number
-from jaxtop.model.wall_time.gaps import LATER, LATER_MS
+from jaxtop.model.wall_time.gaps import LATER
+from jaxtop.model.wall_time.late_scripts import LATER_MS
 from jaxtop.wire import SCRIPT
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def _straggler(facts: RunFacts) -> Iterator[Finding]:
     late_scripts, views = facts.late_scripts, facts.collectives
     if late_scripts:
         even = _as_slow(facts, late_scripts)
-        yield _evenly(facts, even) if even else _by_script(facts, late_scripts)
+        yield _evenly(facts, even) if even else _script_finding(facts, late_scripts)
     elif facts.perhaps_late:
         yield _perhaps(facts.perhaps_late)
     elif not views:
@@ -55,7 +56,7 @@ def _straggler(facts: RunFacts) -> Iterator[Finding]:
             worst[late.agent] = late, view
     for late, view in worst.values():
         even = _as_slow(facts, [each for each in facts.gaps if each.host.agent == late.agent])
-        yield _evenly(facts, even, view.op) if even else _by_collective(facts, late, view)
+        yield _evenly(facts, even, view.op) if even else _collective_finding(facts, late, view)
     if not (late_scripts or facts.perhaps_late) and not any(view.is_enough for view in views):
         raise Unmeasured(_why_few(facts))
 
@@ -70,7 +71,7 @@ def _in_script(gap: Gap) -> tuple[ActiveLine | None, str]:
     return (None, "") if found is None else (found[0], f": {place_of(found[0])}")
 
 
-def _by_script(facts: RunFacts, late: list[Gap]) -> Finding:
+def _script_finding(facts: RunFacts, late: list[Gap]) -> Finding:
     """Return the finding of the processes whose main threads are in the script while all others wait."""
     worst = max(late, key=lambda each: facts.waits_for(each.host.agent))
     host, (line, where) = worst.host, _in_script(worst)
@@ -145,7 +146,7 @@ def _evenly(facts: RunFacts, even: Sequence[Gap], op: str = "") -> Finding:
         0.8,
         f"{acting([each.host for each in even], 'is', 'are')} late, evenly: they launch nothing for "
         f"{units.ms(gap.ms)} ms of a {units.ms(gap.step_ms)} ms step "
-        f"({gap.share:.0%}{of_core(gap.share, gap.core)}){where}",
+        f"({gap.share:.0%}{core_clause(gap.share, gap.core)}){where}",
         Subject(collective=op, source=source_of(line)) if everyone else one,
         about=min(each.host.agent for each in even),
         cost=FindingCost(gap.ms, gap.share),
@@ -169,7 +170,7 @@ def _severity(facts: RunFacts, share: float | None) -> Severity:
     return Severity.CRITICAL if is_critical else Severity.WARNING
 
 
-def _by_collective(facts: RunFacts, late: Straggler, view: CollectiveView) -> Finding:
+def _collective_finding(facts: RunFacts, late: Straggler, view: CollectiveView) -> Finding:
     host = facts.cluster.hosts.get(late.agent)
     who, ms = host.label if host else late.agent, late.late_us / 1000
     share = facts.share_of_step(ms)

@@ -51,7 +51,7 @@ class Arranger:
         self._physical: dict[str, Grid] = {}
         self._blocks: tuple[object, tuple[Block, ...]] = (None, ())
         # Hosts that have not reported their devices.
-        self._silent: tuple[str, ...] = ()
+        self._without_devices: tuple[str, ...] = ()
         self.id_width = 1
         self._layout: tuple[object, DeviceLayout] = (None, NO_LAYOUT)
         self._axes: tuple[object, tuple[Axis, ...]] = (None, ())
@@ -82,7 +82,7 @@ class Arranger:
         self._in_run = {(device.run, device.id): i for i, device in enumerate(moment.device_views)}
         self._mesh_grid = None
         hellos = ((view.host.agent, view.host.hello) for view in moment.host_views)
-        self._silent = tuple(agent for agent, hello in hellos if hello is None or not hello.devices)
+        self._without_devices = tuple(agent for agent, hello in hellos if hello is None or not hello.devices)
         self.id_width = max((len(str(device.id)) for device in moment.device_views), default=1)
         grids = {run.id: physical(moment.device_views, run.id) for run in moment.runs}
         self._physical = {run: grid for run, grid in grids.items() if grid is not None}
@@ -253,7 +253,7 @@ class Arranger:
     def _host_blocks(self) -> tuple[Block, ...]:
         """Return a block for each host. The result is the same object while hosts, names and devices are."""
         names = tuple(self.moment.run_names.values())
-        key = self._cluster, names, tuple(self.moment.states[agent] for agent in self._silent)
+        key = self._cluster, names, tuple(self.moment.states[agent] for agent in self._without_devices)
         if self._blocks[0] != key:
             self._blocks = key, _blocks(self.moment)
         return self._blocks[1]

@@ -110,8 +110,11 @@ class Grid:
         down = 0 if pair.rows is None else self.strides[pair.rows]
         across = self.strides[pair.columns]
         return tuple(
-            tuple(self.members[first + r * down + c * across] for c in range(self.size(pair.columns)))
-            for r in range(self.size(pair.rows))
+            tuple(
+                self.members[first + row * down + column * across]
+                for column in range(self.size(pair.columns))
+            )
+            for row in range(self.size(pair.rows))
         )
 
 
@@ -143,11 +146,11 @@ def physical(devices: Sequence[DeviceView], run: str) -> Grid | None:
     members = [UNSEEN] * (len(slices) * cores * prod(sizes))
     for spot, found in spots.items():
         place = 0
-        for d in range(dimensions):
-            place = place * sizes[d] + spot[d + 1] - low[d]
-        for core, i in _cores(devices, found, cores):
-            members[(slices.index(spot[0]) * cores + core) * prod(sizes) + place] = i
-    names = ["x", "y", "z", *(f"dimension {d}" for d in range(3, dimensions))][:dimensions][::-1]
+        for i in range(dimensions):
+            place = place * sizes[i] + spot[i + 1] - low[i]
+        for core, position in _cores(devices, found, cores):
+            members[(slices.index(spot[0]) * cores + core) * prod(sizes) + place] = position
+    names = ["x", "y", "z", *(f"dimension {i}" for i in range(3, dimensions))][:dimensions][::-1]
     outer = [(name, size) for name, size in (("slice", len(slices)), ("core", cores)) if size > 1]
     return Grid((*outer, *zip(names, sizes, strict=True)), tuple(members))
 

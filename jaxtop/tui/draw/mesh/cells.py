@@ -14,7 +14,7 @@ from jaxtop.tui.core import text
 from jaxtop.tui.draw.mesh.boxes import box
 from jaxtop.tui.draw.mesh.layouts import CellDetail, Label
 from jaxtop.tui.draw.mesh.patches import characters, chip, fourths, halves, pair
-from jaxtop.tui.draw.mesh.scene import GridScene, of_label
+from jaxtop.tui.draw.mesh.scene import GridScene, label_inputs
 from jaxtop.tui.draw.table import fit
 
 if TYPE_CHECKING:
@@ -48,11 +48,11 @@ def _label(scene: GridScene, label: Label) -> Iterable[Segment]:
     if label.role == "frame":
         yield Segment(label.text, ink.frame)
         return
-    highlit, states, is_late = of_label(scene, label)
+    highlit, states, is_late = label_inputs(scene, label)
     style, state = ink.figure if highlit else ink.note, worst(states)
     sign, word, colour = "", "", ink.palette.warning
     if state is not State.LIVE:
-        sign, word, colour = text.STATE_SIGNS[state], state.value, ink.palette.of_state(state)
+        sign, word, colour = text.STATE_SIGNS[state], state.value, ink.palette.state_colour(state)
     elif is_late:
         sign, word = text.LATE.split()
     end = f" {sign}" if sign else ""

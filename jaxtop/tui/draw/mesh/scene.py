@@ -129,7 +129,9 @@ def changed_lines(before: GridScene, after: GridScene) -> set[int] | None:
         devices |= before.late ^ after.late
     lines = {line for device in devices for line in plan.lines_of(device)}
     if before.states != after.states or before.selected != after.selected or before.late != after.late:
-        lines.update(label.y for label in plan.labels if of_label(before, label) != of_label(after, label))
+        lines.update(
+            label.y for label in plan.labels if label_inputs(before, label) != label_inputs(after, label)
+        )
     return lines
 
 
@@ -139,7 +141,7 @@ def _differing(before: Sequence[object], after: Sequence[object]) -> set[int]:
     return {i for i, (old, new) in enumerate(zip(before, after, strict=True)) if old != new}
 
 
-def of_label(scene: GridScene, label: Label) -> tuple[bool, Sequence[State], bool]:
+def label_inputs(scene: GridScene, label: Label) -> tuple[bool, Sequence[State], bool]:
     """Return what a label depends on: whether the selected device is in it, its states, and who is late."""
     if label.role in ("axis", "frame"):
         return False, (), False

@@ -9,8 +9,7 @@ from rich.text import Text
 
 from jaxtop.base import units
 from jaxtop.model.naming.sentences import host_names
-from jaxtop.model.past_steps import WHOLE
-from jaxtop.model.wall_time.parts import NAMES, shares_of
+from jaxtop.model.shares import NAMES, WHOLE, shares_of
 from jaxtop.tui.draw.bars import BarPart, bar_line, columns, legend_entry
 from jaxtop.tui.draw.overview.panels import OverviewPanel
 from jaxtop.tui.draw.overview.steps import SCALE, Timespan, time_axis, with_scale
@@ -19,8 +18,7 @@ from jaxtop.tui.draw.panel import Heading, flowed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtop.model.past_steps import PastSteps
-    from jaxtop.model.wall_time.step_parts import RunParts
+    from jaxtop.model.shares import PastSteps, RunParts
     from jaxtop.tui.core.moment import Moment
     from jaxtop.tui.draw.ink import Ink
 
@@ -105,7 +103,7 @@ def about(moment: Moment, found: RunParts | None) -> str:
 
 def bar(parts: Sequence[StepPart], width: int, ink: Ink) -> Text:
     """Return the step as one bar."""
-    of = [BarPart(each.share, ink.palette.of_step_part(each.name), each.sign) for each in parts]
+    of = [BarPart(each.share, ink.palette.step_part_colour(each.name), each.sign) for each in parts]
     return bar_line(of, 1.0, width, ink)
 
 
@@ -116,7 +114,7 @@ def legend(parts: Sequence[StepPart], wall_s: float | None, ink: Ink, width: int
     with_times = wall_s is not None and width >= WITH_TIMES
 
     def entry(part: StepPart) -> Text:
-        colour = ink.palette.of_step_part(part.name)
+        colour = ink.palette.step_part_colour(part.name)
         named = legend_entry(part.sign, colour, part.words, units.share(part.share), ink)
         time = f" {units.seconds(part.share * (wall_s or 0.0))}" if with_times else ""
         return named.append(time, ink.note)
@@ -160,7 +158,7 @@ def _columns(
         stacks.append([part / WHOLE * height * rows for part in parts] if height else None)
     if not any(stacks):
         return ()
-    colours = [ink.palette.of_step_part(name.replace("_", " ")) for name in NAMES]
+    colours = [ink.palette.step_part_colour(name.replace("_", " ")) for name in NAMES]
     lines = []
     for i, line in enumerate(columns(stacks, colours, SIGNS, rows, ink)):
         highest = units.seconds(tallest / 1e6) if tallest else units.share(1.0)

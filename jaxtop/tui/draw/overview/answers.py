@@ -80,7 +80,7 @@ def finding_lines(
 
     `of` is the name of its run among several of a family.
     """
-    words, colour = worded(finding), ink.palette.of_severity(finding.severity.rank)
+    words, colour = worded(finding), ink.palette.severity_colour(finding.severity.rank)
     rule = RULES_BY_NAME[finding.rule]
     style = ink.style(colour, bold=True)
     since = f"since {text.time_of_day(finding.since)}" if width >= 70 and finding.is_dated else ""
@@ -114,7 +114,7 @@ def _cost(finding: Finding, now: float, ink: Ink, width: int) -> list[Text]:
         facts.pop()
     words = ", ".join(facts)
     if share is not None:
-        colour = ink.palette.of_severity(finding.severity.rank)
+        colour = ink.palette.severity_colour(finding.severity.rank)
         room = min(BAR, width - line.cell_len - len(words) - 2)
         if room >= SHORT_BAR:
             line.append_text(thin_bar(share, room, colour, ink)).append("  ")
@@ -165,7 +165,7 @@ def _of_run(name: str) -> str:
 def finding_line(finding: Finding, ink: Ink, width: int, *, of: str = "") -> Text:
     """Return a finding that is not selected, in one line; `of` is the name of its run, as above."""
     share, words = finding.cost.share_of_step, costs(finding.cost)
-    colour = ink.palette.of_severity(finding.severity.rank)
+    colour = ink.palette.severity_colour(finding.severity.rank)
     cost = Text(no_wrap=True)
     if share is not None and width >= 60:
         cost.append_text(thin_bar(share, SHORT_BAR, colour, ink))

@@ -132,7 +132,7 @@ def events(found: Sequence[Happened], more: Sequence[CompiledFunction], ink: Ink
 
 
 def _event(each: Happened, ink: Ink, width: int) -> Text:
-    colour = ink.palette.of_severity(each.severity.rank) if each.severity.rank else ink.palette.label
+    colour = ink.palette.severity_colour(each.severity.rank) if each.severity.rank else ink.palette.label
     line = Text.assemble(
         (f"{text.time_of_day(each.at)} ", ink.note),
         (f"{each.severity.sign} ", pair(ink, colour)),

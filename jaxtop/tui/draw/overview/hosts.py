@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rich.style import Style
 
     from jaxtop.model import Finding, HostView
-    from jaxtop.model.wall_time.parts import Parts
+    from jaxtop.model.shares import Parts
     from jaxtop.tui.core.moment import Moment
     from jaxtop.tui.draw.ink import Ink
 
@@ -200,5 +200,5 @@ def _line(host: HostLine, ink: Ink, width: int, label: int) -> Text:
 
 def _style_of(host: HostLine, ink: Ink) -> Style:
     if host.severity.rank:
-        return pair(ink, ink.palette.of_severity(host.severity.rank))
+        return pair(ink, ink.palette.severity_colour(host.severity.rank))
     return ink.note if host.state is State.LIVE else ink.style(ink.colour_of(host.state))

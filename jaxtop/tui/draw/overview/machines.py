@@ -161,7 +161,7 @@ def _line(each: MachineLine, ink: Ink, width: int, bar: int) -> Text:
     line = row_name(each.name, ink)
     styles = (ink.figure, ink.style(ink.palette.warning, bold=True), ink.style(ink.palette.bad, bold=True))
     if each.share is not None:
-        colour = ink.palette.of_step_part("host gap") if each.name == "host gap" else ink.palette.trend
+        colour = ink.palette.step_part_colour("host gap") if each.name == "host gap" else ink.palette.trend
         line.append_text(thin_bar(each.share, bar, colour, ink))
         line.append(f" {each.figure:>4}", styles[each.level])
     else:

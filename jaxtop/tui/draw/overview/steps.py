@@ -20,7 +20,7 @@ from jaxtop.tui.draw.sparkline import NO_DOTS, area, braille
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtop.model.past_steps import PastSteps, StepSample
+    from jaxtop.model.shares import PastSteps, StepSample
     from jaxtop.tui.core.moment import Moment
     from jaxtop.tui.draw.ink import Ink
 

@@ -41,7 +41,7 @@ _OF_HOST = [
 
 
 def of_level(level: Level, ink: Ink) -> Style:
-    colour = ink.palette.of_level(level)
+    colour = ink.palette.level_colour(level)
     return ink.style(colour, bold=level is Level.BAD or None)
 
 

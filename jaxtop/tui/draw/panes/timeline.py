@@ -162,7 +162,7 @@ def _lines(shown: LaunchesShown, ink: Ink, size: tuple[int, int], title: str = "
 
 def _parts(ink: Ink) -> list[BarPart]:
     """Return how the kinds are drawn: as the parts of a step, with the other collectives dimmed."""
-    step = ink.palette.of_step_part
+    step = ink.palette.step_part_colour
     communication = step("communication")
     others = ink.background.blend(Color.parse(communication), OTHERS).hex
     colours = step("compute"), others, step("waiting"), communication

@@ -52,7 +52,7 @@ def _fragmentation(facts: RunFacts) -> Iterator[Finding]:
     if found:
         worst = min(found)
         too_large = _too_large(worst)
-        yield _of_fragments(facts, worst, too_large)
+        yield _fragments_finding(facts, worst, too_large)
 
 
 def _searches(pulse: wire.Pulse) -> bool:
@@ -84,7 +84,7 @@ def _too_large(fragments: _Fragments) -> wire.Program | None:
     )
 
 
-def _of_fragments(facts: RunFacts, fragments: _Fragments, too_large: wire.Program | None) -> Finding:
+def _fragments_finding(facts: RunFacts, fragments: _Fragments, too_large: wire.Program | None) -> Finding:
     host = fragments.view.host
     what = (
         ""
@@ -99,8 +99,8 @@ def _of_fragments(facts: RunFacts, fragments: _Fragments, too_large: wire.Progra
         Subject.of(host, device_id=fragments.device_id, program=too_large.name if too_large else ""),
         cost=FindingCost(bytes_per_device=fragments.free - fragments.largest),
         evidence=(
-            Evidence("free", fragments.free, "bytes", "allocator", facts.at),
-            Evidence("largest free block", fragments.largest, "bytes", "allocator", facts.at),
+            Evidence("free", fragments.free, "bytes", "allocator", facts.read_time()),
+            Evidence("largest free block", fragments.largest, "bytes", "allocator", facts.read_time()),
         ),
         proof=Proof("memory", f"id={fragments.device_id}", str(fragments.device_id)),
     )
@@ -153,7 +153,7 @@ def _checked(facts: RunFacts, each: LoadedProgram, view: HostView, free: int, mo
     least = facts.number(WORK_SHARE) * most
     if has_run and (launches < 2 or (program.flops or 0) < least):
         return None  # programs that set a run up are not launched again
-    return _of_program(facts, each, view, free + temporaries, missing, has_run=has_run)
+    return _program_finding(facts, each, view, free + temporaries, missing, has_run=has_run)
 
 
 def _is_above_peak(pulse: wire.Pulse, program: wire.Program) -> bool:
@@ -164,7 +164,7 @@ def _is_above_peak(pulse: wire.Pulse, program: wire.Program) -> bool:
     return not peaks or max(peaks) < needs
 
 
-def _of_program(
+def _program_finding(
     facts: RunFacts, each: LoadedProgram, view: HostView, free: int, missing: int, *, has_run: bool
 ) -> Finding:
     program, host = each.program, view.host
@@ -181,7 +181,7 @@ def _of_program(
         evidence=(
             Evidence("temporaries", program.temp_bytes, "bytes", "compiler"),
             Evidence("results", program.output_bytes, "bytes", "compiler"),
-            Evidence("free, once what runs has ended", free, "bytes", host.limit_source, facts.at),
+            Evidence("free, once what runs has ended", free, "bytes", host.limit_source, facts.read_time()),
         ),
         proof=Proof("programs", program.name, program.name),
     )

@@ -81,7 +81,7 @@ def _full_soon(facts: RunFacts) -> Iterator[Finding]:
         first = min(
             soon, key=lambda each: (round(each.minutes), each.view.host.process_index or 0, each.position)
         )
-        yield _of_device(facts, first, len(soon))
+        yield _filling_finding(facts, first, len(soon))
 
 
 def _estimates(facts: RunFacts, view: HostView, within: float) -> Iterator[_Filling]:
@@ -101,7 +101,7 @@ def _estimates(facts: RunFacts, view: HostView, within: float) -> Iterator[_Fill
             yield _Filling(until_full, view, position)
 
 
-def _of_device(facts: RunFacts, each: _Rising, count: int) -> Finding:
+def _filling_finding(facts: RunFacts, each: _Rising, count: int) -> Finding:
     pulse, host, rising, minutes = each.view.current.pulse, each.view.host, each.trend, each.minutes
     device_id = host.devices[each.position].id if host.devices else each.position
     grower = _reason(facts.growers, rising.per_minute)
@@ -121,12 +121,18 @@ def _of_device(facts: RunFacts, each: _Rising, count: int) -> Finding:
         ),
         cost=FindingCost(minutes_until_full=round(minutes, 1)),
         evidence=(
-            Evidence("growth a minute", rising.per_minute, "bytes", pulse.memory_source or "", facts.at),
-            Evidence("most in use lately", rising.top, "bytes", pulse.memory_source or "", facts.at),
             Evidence(
-                "limit", usable_bytes(pulse.devices, each.position), "bytes", host.limit_source, facts.at
+                "growth a minute", rising.per_minute, "bytes", pulse.memory_source or "", facts.read_time()
             ),
-            Evidence("observed for", rising.seconds, "seconds", pulse.memory_source or "", facts.at),
+            Evidence("most in use lately", rising.top, "bytes", pulse.memory_source or "", facts.read_time()),
+            Evidence(
+                "limit",
+                usable_bytes(pulse.devices, each.position),
+                "bytes",
+                host.limit_source,
+                facts.read_time(),
+            ),
+            Evidence("observed for", rising.seconds, "seconds", pulse.memory_source or "", facts.read_time()),
         ),
         proof=Proof("memory", f"id={device_id}", str(device_id)),
     )
@@ -156,10 +162,10 @@ def _array_growth(facts: RunFacts) -> Iterator[Finding]:
     for grower in facts.growers:
         view = views.get(grower.agent)
         if view is not None:
-            yield _of_arrays(facts, grower, view)
+            yield _growth_finding(facts, grower, view)
 
 
-def _of_arrays(facts: RunFacts, grower: Grower, view: HostView) -> Finding:
+def _growth_finding(facts: RunFacts, grower: Grower, view: HostView) -> Finding:
     minutes = _until_full(view.current.pulse, grower.bytes_per_minute)
     name, grow = _name(grower), "grows" if grower.name else "grow"
     of_host = f" of {host_names([view.host])}" if len(facts.present) > 1 else ""
@@ -189,9 +195,9 @@ def _of_arrays(facts: RunFacts, grower: Grower, view: HostView) -> Finding:
         about=grower.name or grower.created or "",
         cost=FindingCost(minutes_until_full=None if minutes is None else round(minutes, 1)),
         evidence=(
-            Evidence("growth a minute", grower.bytes_per_minute, "bytes", "arrays", facts.at),
-            Evidence("bytes on a device", grower.bytes_per_device, "bytes", "arrays", facts.at),
-            Evidence("grown for", grower.seconds, "seconds", "arrays", facts.at),
+            Evidence("growth a minute", grower.bytes_per_minute, "bytes", "arrays", facts.read_time()),
+            Evidence("bytes on a device", grower.bytes_per_device, "bytes", "arrays", facts.read_time()),
+            Evidence("grown for", grower.seconds, "seconds", "arrays", facts.read_time()),
             Evidence("made at", grower.created or "unknown", source="arrays"),
         ),
         proof=Proof("arrays", asked, grower.name or ""),

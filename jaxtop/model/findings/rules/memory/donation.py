@@ -10,9 +10,9 @@ from jaxtop.model.finding import Evidence, Finding, FindingCost, Proof, Severity
 from jaxtop.model.findings.large_arrays import (
     SAVES_AT_LEAST,
     SAVES_SHARE,
-    of_each_mesh,
     of_step,
     on_device,
+    one_host_per_mesh,
     step_programs,
 )
 from jaxtop.model.findings.rule import Rule, Unmeasured
@@ -40,7 +40,7 @@ class _Undonated(NamedTuple):
 
 def _undonated(facts: RunFacts) -> Iterator[Finding]:
     """Yield a finding for each program of the step that returns a new state while the old one is held."""
-    views = [view for view in of_each_mesh(facts) if of_step(view)]
+    views = [view for view in one_host_per_mesh(facts) if of_step(view)]
     if not views:
         raise Unmeasured("no step was found yet, or no process has counted its arrays")
     candidates = [(view, program) for view in views for program in step_programs(view)]
@@ -58,7 +58,7 @@ def _undonated(facts: RunFacts) -> Iterator[Finding]:
         if each is not None and (program.name not in found or found[program.name].twice < each.twice):
             found[program.name] = each
     for each in found.values():
-        yield _of_undonated(facts, each)
+        yield _undonated_finding(facts, each)
 
 
 def _held_twice(facts: RunFacts, host: Host, program: wire.Program) -> _Undonated | None:
@@ -85,7 +85,7 @@ def _held_twice(facts: RunFacts, host: Host, program: wire.Program) -> _Undonate
     return None if twice < least or arguments < 0.9 * state else _Undonated(twice, state, program, host)
 
 
-def _of_undonated(facts: RunFacts, each: _Undonated) -> Finding:
+def _undonated_finding(facts: RunFacts, each: _Undonated) -> Finding:
     program, line = each.program, line_of(each.program.created)
     function = function_of(program.name)
     return Finding(
@@ -97,7 +97,7 @@ def _of_undonated(facts: RunFacts, each: _Undonated) -> Finding:
         about=program.name,
         cost=FindingCost(bytes_per_device=each.twice),
         evidence=(
-            Evidence("state that its line creates", each.state, "bytes", "arrays", facts.at),
+            Evidence("state that its line creates", each.state, "bytes", "arrays", facts.read_time()),
             Evidence("arguments", program.argument_bytes, "bytes", "compiler"),
             Evidence("results", program.output_bytes, "bytes", "compiler"),
             Evidence("results that reuse arguments", program.alias_bytes, "bytes", "compiler"),

@@ -116,7 +116,7 @@ def _host_growth(facts: RunFacts) -> Iterator[Finding]:
         if rising.seconds >= SHORTEST or _is_fast(growth):
             growing.append(growth)
     if growing:
-        yield _of_hosts(facts, growing)
+        yield _growth_finding(facts, growing)
 
 
 def _is_long(facts: RunFacts, view: HostView) -> bool:
@@ -150,7 +150,7 @@ def _grown(facts: RunFacts, view: HostView, past: Past) -> tuple[Trend, Holder] 
         return rising if rising and _is_growth(facts, rising, size) else None
 
     own = rise(held, now.rss_bytes)
-    if own and not _is_of_arrays(facts, view, own):
+    if own and not _is_from_arrays(facts, view, own):
         found.append((own, holder_of(past)))
     children = rise(_of_children, now.children_rss_bytes)
     if children:
@@ -181,7 +181,7 @@ def _is_growth(facts: RunFacts, rising: Trend, size: int | None) -> bool:
     return rising.per_minute >= max(least, HOST_GROWTH_SHARE * top) and rise >= max(GAINED, share * top)
 
 
-def _is_of_arrays(facts: RunFacts, view: HostView, rising: Trend) -> bool:
+def _is_from_arrays(facts: RunFacts, view: HostView, rising: Trend) -> bool:
     """Return whether arrays make up half of the growth: those of CPU devices are in the process's memory."""
     if not view.host.is_on_cpu:
         return False
@@ -205,7 +205,7 @@ def _until_host_is_full(view: HostView, rising: Trend, machine: Trend | None) ->
     return minutes_until_full(view.current.pulse.host, rates)
 
 
-def _of_hosts(facts: RunFacts, growing: list[_Growing]) -> Finding:
+def _growth_finding(facts: RunFacts, growing: list[_Growing]) -> Finding:
     worst = min(growing, key=lambda each: (not each.is_on_machine, each.minutes is None, each.minutes or 0.0))
     minutes, rising, view, is_on_machine, holder = worst
     host, sample = view.host, view.current.pulse.host
@@ -229,30 +229,36 @@ def _of_hosts(facts: RunFacts, growing: list[_Growing]) -> Finding:
         Subject.of(host),
         cost=FindingCost(minutes_until_full=None if minutes is None else round(minutes, 1)),
         evidence=(
-            Evidence("growth a minute", rising.per_minute, "bytes", "kernel", facts.at),
+            Evidence("growth a minute", rising.per_minute, "bytes", "kernel", facts.read_time()),
             Evidence("resident memory", sample.rss_bytes, "bytes", "kernel", view.current.pulse_at),
             Evidence(
                 "machine's memory in use", sample.memory_used_bytes, "bytes", "kernel", view.current.pulse_at
             ),
             Evidence("machine's memory", sample.memory_total_bytes, "bytes", "kernel", view.current.pulse_at),
-            Evidence("observed for", rising.seconds, "seconds", "kernel", facts.at),
-            *(() if of_step is None else (Evidence("growth a step", of_step, "bytes", "kernel", facts.at),)),
-            *_by_holder(facts, view),
+            Evidence("observed for", rising.seconds, "seconds", "kernel", facts.read_time()),
+            *(
+                ()
+                if of_step is None
+                else (Evidence("growth a step", of_step, "bytes", "kernel", facts.read_time()),)
+            ),
+            *_growth_by_holder(facts, view),
         ),
         proof=Proof("hosts", row=host.agent, column=_COLUMNS[holder]),
         advice=holder.advice,
-        since=facts.at - rising.seconds if is_fast else 0.0,  # it holds since then, and is reported at once
+        since=facts.read_time() - rising.seconds
+        if is_fast
+        else 0.0,  # it holds since then, and is reported at once
     )
 
 
-def _by_holder(facts: RunFacts, view: HostView) -> Iterator[Evidence]:
+def _growth_by_holder(facts: RunFacts, view: HostView) -> Iterator[Evidence]:
     """Yield the growth of each holder that gains or loses a MiB a minute, the fastest first."""
     found = sorted(growths(facts.cluster, view).items(), key=lambda each: -abs(each[1].per_minute))
     for name, growth in found:
         if abs(growth.per_minute) >= MIB and name != "rss_bytes":
             figure = FIGURES[name]
             title = f"growth of {figure.title} a minute"
-            yield Evidence(title, growth.per_minute, "bytes", figure.source, facts.at)
+            yield Evidence(title, growth.per_minute, "bytes", figure.source, facts.read_time())
 
 
 RULES = (

@@ -18,8 +18,8 @@ from jaxtop.model.findings.large_arrays import (
     has_large,
     is_single,
     large,
-    of_each_mesh,
     on_device,
+    one_host_per_mesh,
     step_programs,
 )
 from jaxtop.model.findings.rule import Rule, Unmeasured
@@ -51,7 +51,7 @@ class _Copies(NamedTuple):
 
 def _replicated(facts: RunFacts) -> Iterator[Finding]:
     """Yield a finding for each variable, and one for optimizer state, by the axes that could divide it."""
-    views = of_each_mesh(facts)
+    views = one_host_per_mesh(facts)
     if not views:
         raise Unmeasured("no process has counted its arrays yet")
     if not has_large(views):
@@ -76,7 +76,7 @@ def _replicated(facts: RunFacts) -> Iterator[Finding]:
             held = sum(group.bytes_per_device * count for group, count in members)
             if copies.saved(held) >= least and copies not in reported:
                 reported.add(copies)
-                yield _of_copies(facts, view, copies, [group for group, _ in members], held)
+                yield _copies_finding(facts, view, copies, [group for group, _ in members], held)
 
 
 def _data_axes(census: wire.Arrays) -> frozenset[str]:
@@ -140,7 +140,7 @@ def _dividing(shape: Sequence[int], used: Sequence[int], free: dict[str, int]) -
     return tuple(found)
 
 
-def _of_copies(
+def _copies_finding(
     facts: RunFacts, view: HostView, copies: _Copies, groups: Sequence[wire.ArrayGroup], held: int
 ) -> Finding:
     largest = max(groups, key=lambda group: group.bytes_per_device)
@@ -161,9 +161,9 @@ def _of_copies(
         about=f"{copies.role or copies.about}|{axis}",
         cost=FindingCost(bytes_per_device=round(saved)),
         evidence=(
-            Evidence("bytes on a device", held, "bytes", "arrays", facts.at),
-            Evidence("copies", copies.copies, source="shardings", at=facts.at),
-            Evidence("arrays", len(groups), source="arrays", at=facts.at),
+            Evidence("bytes on a device", held, "bytes", "arrays", facts.read_time()),
+            Evidence("copies", copies.copies, source="shardings", at=facts.read_time()),
+            Evidence("arrays", len(groups), source="arrays", at=facts.read_time()),
         ),
         proof=Proof("arrays", f"{asked} & bytes>={LARGE >> 20}M", largest.name or ""),
         advice=_advice(copies, axis),

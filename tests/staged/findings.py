@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from jaxtop import wire
 from jaxtop.model import Cluster, reported_findings
 from jaxtop.model.finding import Finding, FindingCost, Severity, Subject
+from jaxtop.wire import LinkState
 from tests import builders
 from tests.builders import NOW, agent_id, frame
 
@@ -24,7 +25,7 @@ class Staged:
         self.frames: list[wire.Frame] = []
         self.sent = 0
         for index in range(processes):
-            self.tell(index, wire.Link("up", f"10.0.0.{index}:7411"))
+            self.tell(index, wire.Link(LinkState.UP, f"10.0.0.{index}:7411"))
             self.tell(index, builders.hello(index, processes, started_ms=int(at * 1000), **hello))
 
     def tell(self, index: int | None, message: wire.Message) -> None:

@@ -1,18 +1,20 @@
-"""Samples of the step of a run over the last hour, the fewer the longer it lasts."""
+"""Where the time of steps goes, as plain values: shares of wall time, now and over the last hour."""
 
 from __future__ import annotations
 
 from math import ceil
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
-from jaxtop.wire.bounds import Count, TimeS  # noqa: TC001 - msgspec reads the annotations
+from jaxtop.wire.bounds import Count, Measure, TimeS  # noqa: TC001 - msgspec reads the annotations
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+# With more than this share unknown, too little is measured to call a run healthy.
+MOST_UNKNOWN = 0.5
 # The most samples of a run, and the shortest and the longest interval between two. Samples begin at the
 # shortest. Once there are this many, each two become one and the interval doubles. At the longest they cover
 # an hour, and the oldest go.
@@ -24,10 +26,67 @@ WHOLE = 1000
 ROUNDING = 1e-6
 
 
+class Parts(NamedTuple):
+    """The shares of wall time of a process, or the means over processes; they add up to 1.
+
+    `communication` is exposed: nothing else ran on the device meanwhile. `waiting` is the part of it that is
+    spent until the last member of a collective comes. In a `host_gap` nothing is launched; for its part
+    `delayed`, the main thread waits for a core. `at` is the time of the windows that the durations of
+    launches come from, None without windows.
+    """
+
+    compute: Measure
+    communication: Measure
+    waiting: Measure
+    host_gap: Measure
+    unknown: Measure
+    at: TimeS | None = None
+    delayed: Measure = 0.0
+
+    @property
+    def busy(self) -> float:
+        """The share of wall time in which programs run, as far as it is measured."""
+        return self.compute + self.communication + self.waiting
+
+
+NAMES = ("compute", "communication", "waiting", "host_gap", "unknown")
+
+
+def shares_of(found: Parts | None) -> list[tuple[str, float]]:
+    """Return the parts with their names as words; none if they are unknown."""
+    return [] if found is None else [(name.replace("_", " "), getattr(found, name)) for name in NAMES]
+
+
+class RunParts(NamedTuple):
+    """The mean parts of the processes of a run that are not late, how many these are, and the late ones.
+
+    To wait for a late process is what its lateness costs; its own parts show what it does instead.
+    """
+
+    parts: Parts
+    processes: Count
+    late: tuple[str, ...] = ()
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether enough of the time is explained for a verdict."""
+        return self.parts.unknown <= MOST_UNKNOWN
+
+
+class CheckedStep(NamedTuple):
+    """The step of all runs at a check of the rules: where it goes, and its wall time in seconds.
+
+    The wall time includes pauses. Views show these figures next to findings, which rest on the same ones.
+    """
+
+    parts: RunParts | None
+    wall_s: Measure | None
+
+
 class StepSample(Struct, frozen=True, array_like=True):
     """The step of a run in the time since the sample before: its parts in thousandths, empty if unknown.
 
-    The parts are in the order of `parts.NAMES`. Times are medians over processes.
+    The parts are in the order of `NAMES`. Times are medians over processes.
     """
 
     after_ms: Count

@@ -5,6 +5,7 @@ from __future__ import annotations
 from jaxtop import wire
 from jaxtop.model import RULES_BY_NAME, Cluster, runs
 from jaxtop.model.findings.rule import RunFacts
+from jaxtop.wire import LinkState
 from tests.builders import NOW, agent_id, frame, hello
 
 LINE = wire.Place("train.py", 54, "load")
@@ -38,7 +39,7 @@ def rhythm(*functions, per_second=5.0, p50_ms=200):
 def run(*messages, launches=50, functions=("train_step",), rhythms=None, pulses=(0, 1)):
     """A process that launches its functions so often in ten seconds."""
     cluster, agent = Cluster(), agent_id(0)
-    cluster.feed(frame(agent, wire.Link("up", "10.0.0.1:7411"), NOW - 20, 0))
+    cluster.feed(frame(agent, wire.Link(LinkState.UP, "10.0.0.1:7411"), NOW - 20, 0))
     cluster.feed(frame(agent, hello(0, 1), NOW - 20))
     counts = dict.fromkeys(functions, launches) if isinstance(launches, int) else launches
     listed = tuple(wire.Program(f"jit_{each}", "f", 4, 4) for each in counts)

@@ -15,7 +15,7 @@ from jaxtop_agent.hardware.libraries import stuck
 from jaxtop_agent.hardware.libraries.stuck import CORES, NCCL, Stuck
 from jaxtop_agent.service.identity import identify
 from tests.cases import thorough
-from tests.staged_stalls import BEGAN, VALUE, Run
+from tests.staged.stalls import BEGAN, VALUE, Run
 from tests.stories import hello
 
 SEEDS = [*range(6), *map(thorough, range(6, 20))]

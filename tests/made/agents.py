@@ -19,7 +19,7 @@ from jaxtop.sources.mapping import NO_MAP
 from jaxtop.transport import Server
 from jaxtop.transport.hub import Hub
 from tests import builders, patience
-from tests.every_message import HELLO
+from tests.made.every_message import HELLO
 from tests.support import eventually, free_port
 
 PULSE_EVERY_S = 0.2

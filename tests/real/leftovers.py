@@ -10,7 +10,7 @@ from contextlib import suppress
 import psutil
 
 from jaxtop.base.processes import start_ticks
-from tests import forkserver
+from tests.real import forkserver
 
 # Processes whose parents have ended become children of the one that runs the tests.
 ADOPT_ORPHANS = 36  # PR_SET_CHILD_SUBREAPER

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jaxtop import wire
+from jaxtop.wire import LinkState
 
 if TYPE_CHECKING:
     import random
@@ -152,7 +153,7 @@ MESSAGES = (
                 "AllReduce",
                 (wire.NcclCount(6650, 7), wire.NcclCount(6649, 1, (wire.NcclRank(5, "10.0.0.1", 77, 1),))),
             ),
-            wire.NcclCommunicator("0xae95", 8, silent=(wire.NcclRank(6, "10.0.0.1", 78),)),
+            wire.NcclCommunicator("0xae95", 8, unresponsive=(wire.NcclRank(6, "10.0.0.1", 78),)),
         ),
     ),
     wire.NcclTimes(10, 5_000, 300, (wire.NcclTime("all-reduce", 8, 1 << 20, 40, 120, 300),)),
@@ -197,7 +198,7 @@ MESSAGES = (
     wire.Event(10, "warning", "source", "arrays is off"),
     wire.Bye(10, "ended"),
     wire.Roster("a1", (PEER,), run="r1", name="train", process_count=2),
-    wire.Link("closed", "10.0.0.1:7411", "why"),
+    wire.Link(LinkState.CLOSED, "10.0.0.1:7411", "why"),
 )
 
 

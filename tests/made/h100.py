@@ -9,7 +9,7 @@ from jaxtop.base.protobuf import read
 from jaxtop.traces import protos
 from jaxtop.traces.xspace import Trace
 
-FOLDER = Path(__file__).parent / "data" / "h100"
+FOLDER = Path(__file__).parents[1] / "data" / "h100"
 PAIR = ("pair-process-0", "pair-process-1")
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from tests.frame_player import playing
+from tests.played.frame_player import playing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tests.demo_runs import RecordedRun
+    from tests.played.demo_runs import RecordedRun
 
 SIZE = (120, 36)
 CAPTION_HEIGHT = 64

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jaxtop import wire
-from tests import made_windows, stories
+from tests import stories
+from tests.made import windows as made_windows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from jaxtop.model import Cluster
-    from tests.made_windows import Made
+    from tests.made.windows import Made
 
 
 def beginning(made: Made) -> list[tuple[float, str, wire.Message]]:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import NamedTuple
 
-from tests.made_programs import reducing
-from tests.xspace import Event, plane, space
+from tests.made.programs import reducing
+from tests.made.xspace import Event, plane, space
 
 PROGRAM, FINGERPRINT, MODULE_NUMBER = "jit_step", 12190760917, 17
 REDUCE = "all-reduce.1"

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 COMMAND = ["-m", "jaxtop"]
-MAIN = Path(__file__).parent.parent / "jaxtop" / "__main__.py"
+MAIN = Path(__file__).parents[2] / "jaxtop" / "__main__.py"
 PARENT_DIES, ADOPT_ORPHANS = 1, 36  # PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER
 # What the server of scripts imports. That of commands imports their modules, which know nothing of JAX.
 OF_SCRIPTS = ("numpy", "jax", "jax.numpy", "jax.sharding", "msgspec", "zmq", "asyncio", "psutil")
@@ -92,8 +92,8 @@ class Server:
         ctypes.CDLL(None).prctl(ADOPT_ORPHANS, 1)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.forkserver", kind, str(theirs.fileno())],
-                cwd=Path(__file__).parent.parent,
+                [sys.executable, "-m", "tests.real.forkserver", kind, str(theirs.fileno())],
+                cwd=Path(__file__).parents[2],
                 env=self.env,
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,

@@ -1,6 +1,6 @@
 """A load generator: hundreds of agents in one process, with real sockets, keys and messages, at 1 Hz each.
 
-    python -m tests.load HOSTS [DEVICES] [SECONDS] [ARRAYS] [FIGURES] [NUMBER] [EVERY]
+    python -m tests.real.load HOSTS [DEVICES] [SECONDS] [ARRAYS] [FIGURES] [NUMBER] [EVERY]
 
 Of several generators each needs a NUMBER: it has agents, a run and an address of its own. Each agent sends a
 pulse EVERY so many seconds (1).
@@ -27,7 +27,8 @@ from jaxtop import wire
 from jaxtop.base import keys, processes
 from jaxtop.transport.authenticator import DOMAIN, Authenticator
 from jaxtop.transport.telemetry import TelemetrySocket
-from tests import builders, made_windows
+from tests import builders
+from tests.made import windows as made_windows
 
 LISTED = 1000
 # Each host's census changes every so many pulses, as one of 10,000 arrays does.

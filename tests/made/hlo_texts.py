@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from jaxtop_agent.programs.executed import Executed
     from jaxtop_agent.programs.operations import Work
 
-DATA = Path(__file__).parent / "data" / "hlo"
+DATA = Path(__file__).parents[1] / "data" / "hlo"
 DATA_GROUPS = ((0, 2, 4, 6), (1, 3, 5, 7))
 MODEL_GROUPS = ((0, 1), (2, 3), (4, 5), (6, 7))
 EVERYBODY = (tuple(range(8)),)

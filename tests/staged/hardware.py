@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 from jaxtop import wire
+from jaxtop.wire import LinkState
 from tests import builders
 from tests.builders import DEVICES, NOW, PROCESSES, agent_id, frame
-from tests.staged import GIB
+from tests.staged.devices import GIB
 
 KIND = "NVIDIA H100 80GB HBM3"
 SECONDS = 90
@@ -129,7 +130,7 @@ def working(seconds: int = SECONDS) -> list[wire.Frame]:
         agent = agent_id(index)
         start = NOW - seconds
         frames += [
-            frame(agent, wire.Link("up", f"10.0.0.{index}:7411"), start, 0),
+            frame(agent, wire.Link(LinkState.UP, f"10.0.0.{index}:7411"), start, 0),
             frame(agent, hello(index), start),
             frame(agent, builders.arrays(), start),
         ]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from jaxtop import wire
-from tests import builders, made_windows
+from jaxtop.wire import LinkState
+from tests import builders
 from tests.builders import NOW, agent_id, frame
-from tests.made_windows import Made
+from tests.made import windows as made_windows
+from tests.made.windows import Made
 
 HOSTS, DEVICES = 4, 4
 
@@ -24,7 +26,7 @@ def run(made: Made, *, windows: int = 5, inventory: bool = True, sources=None) -
         agent = agent_id(index)
         hello = builders.hello(index, made.hosts, made.devices)
         frames += [
-            frame(agent, wire.Link("up", f"10.0.0.{index}:7411"), NOW - 20, 0),
+            frame(agent, wire.Link(LinkState.UP, f"10.0.0.{index}:7411"), NOW - 20, 0),
             frame(agent, replace(hello, sources=sources or {"collectives": "on"}), NOW - 20),
             frame(agent, arrays, NOW - 20),
             frame(agent, wire.Programs(1, (made_windows.program(made),)), NOW - 20),

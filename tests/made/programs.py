@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.base.protobuf import bytes_field, number_field
-from tests.xspace import plane
+from tests.made.xspace import plane
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

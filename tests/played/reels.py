@@ -9,8 +9,10 @@ from msgspec.structs import replace
 from jaxtop import wire
 from jaxtop.model import Cluster
 from jaxtop.model.session.summary import SessionSummary, SummarySampler
-from tests import builders, staged
+from jaxtop.wire import LinkState
+from tests import builders
 from tests.builders import NOW, agent_id, frame
+from tests.staged import devices as staged_devices
 
 LONG = 200
 COMPILES, WARNS, DIES = 20, 60, 150
@@ -83,10 +85,10 @@ def session(seconds: int = LONG, start: float = NOW) -> list[wire.Frame]:
     for index in range(builders.PROCESSES):
         agent = agent_id(index)
         frames += [
-            frame(agent, wire.Link("up", f"10.0.0.{index}:7411"), start, 0),
+            frame(agent, wire.Link(LinkState.UP, f"10.0.0.{index}:7411"), start, 0),
             frame(agent, builders.hello(index), start),
             frame(agent, builders.census(start), start),
-            staged.programs(index, staged.STEP, at=start),
+            staged_devices.programs(index, staged_devices.STEP, at=start),
         ]
     for second in range(seconds + 1):
         at = start + second
@@ -97,7 +99,9 @@ def session(seconds: int = LONG, start: float = NOW) -> list[wire.Frame]:
             frames.append(frame(agent, _pulse(index, second, at), at, second + 1))
             if second == 100:
                 frames.append(frame(agent, builders.census(at, leaked=40), at))
-                frames.append(staged.programs(index, staged.STEP, staged.EVALUATE, at=at))
+                frames.append(
+                    staged_devices.programs(index, staged_devices.STEP, staged_devices.EVALUATE, at=at)
+                )
         at_ms = int(at * 1000)
         if second == COMPILES:
             frames.append(frame(agent_id(0), wire.Compile(at_ms, "train_step", 12_400), at))
@@ -106,7 +110,7 @@ def session(seconds: int = LONG, start: float = NOW) -> list[wire.Frame]:
                 frame(agent_id(1), wire.Event(at_ms, "warning", "disk", "the disk is nearly full"), at)
             )
         if second == DIES:
-            frames.append(frame(agent_id(1), wire.Link("closed", "10.0.0.1:7411"), at, 0))
+            frames.append(frame(agent_id(1), wire.Link(LinkState.CLOSED, "10.0.0.1:7411"), at, 0))
     return frames
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop import wire
 from jaxtop.model import Cluster, reported_findings
+from jaxtop.wire import LinkState
 from tests import builders
 from tests.builders import DEVICES, NOW, PROCESSES, agent_id, frame
 
@@ -58,7 +59,7 @@ class Run:
         for index in range(PROCESSES):
             ids = range(index * DEVICES, (index + 1) * DEVICES)
             gpus = tuple(wire.Device(each, "H100", "gpu", i) for i, each in enumerate(ids))
-            self.tell(index, wire.Link("up", f"10.0.0.{index}:7411"))
+            self.tell(index, wire.Link(LinkState.UP, f"10.0.0.{index}:7411"))
             self.tell(index, builders.hello(index, devices=gpus, platform="gpu"))
             if groups:
                 self.tell(index, census(NOW, *groups))

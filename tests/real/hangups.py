@@ -18,8 +18,9 @@ import psutil
 
 from jaxtop.base import keys
 from jaxtop.store import runfiles
-from tests import patience, recorded
-from tests.made_agents import hello_here
+from tests import patience
+from tests.made.agents import hello_here
+from tests.played import recordings as recorded
 from tests.support import JAXTOP, die_with_tests, environment
 
 if TYPE_CHECKING:

@@ -13,7 +13,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop import wire
-from tests import load, made_windows
+from jaxtop.wire import LinkState
+from tests.made import windows as made_windows
+from tests.real import load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,15 +66,15 @@ def _times(made: Made) -> Iterator[list[wire.Frame]]:
 def _beginning(made: Made, hosts: list[_Host]) -> list[wire.Frame]:
     peers = tuple(host.peer for host in hosts)
     messages: list[tuple[str, wire.Message]] = [
-        ("", wire.Link("connecting", "login:7410")),
-        ("", wire.Link("unreachable", "elsewhere:7410")),
+        ("", wire.Link(LinkState.CONNECTING, "login:7410")),
+        ("", wire.Link(LinkState.UNREACHABLE, "elsewhere:7410")),
         (hosts[0].agent, wire.Roster(hosts[0].agent, peers, "r1", "made", made.hosts)),
-        ("", wire.Link("merged", "login:7410", hosts[0].agent)),
+        ("", wire.Link(LinkState.MERGED, "login:7410", hosts[0].agent)),
     ]
     windows = made_windows.Made(made.hosts, made.devices)
     for host in hosts:
         first = (
-            wire.Link("up", host.peer.telemetry),
+            wire.Link(LinkState.UP, host.peer.telemetry),
             load._hello(host.peer, made.devices, made.hosts),
             host.arrays,
             wire.Programs(1, (made_windows.program(windows),), (1,), (12_400,)),

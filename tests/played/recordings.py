@@ -9,7 +9,8 @@ from jaxtop.model import Cluster, array_views, device_views, keyframe, program_v
 from jaxtop.recording import Keyframe, Recording, RecordingLimits, RecordingWriter, Writer
 from jaxtop.sources.recorder import SessionRecorder
 from jaxtop.sources.session import Session
-from tests import made_sessions, patience
+from tests import patience
+from tests.made import sessions as made_sessions
 
 ABOUT = {"writer": "w1", "recorder": "test"}
 NO_LIMITS = RecordingLimits()
