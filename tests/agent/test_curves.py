@@ -119,7 +119,7 @@ def test_many_or_long_curves_are_sent_more_rarely_and_new_ones_soon():
 
 def test_the_goodbye_of_a_script_has_its_curves_up_to_the_last_value():
     board, progress, sent = SimpleNamespace(sampler=SamplerState(), ledger=LedgerState()), Progress(), []
-    board.send = sent.append
+    board.send = lambda each, **_: sent.append(each)
     courses = Courses(board, progress)
     courses.finish()
     assert sent == [] and board.ledger == LedgerState()
