@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
@@ -60,6 +61,35 @@ def test_a_host_that_gets_little_of_a_crowded_machine_computes_all_the_same(begi
     assert not beginning.stall_events
     beginning.lull(10, cpu=120, pressure=100)
     assert "nothing launched by hosts 0–1" in beginning.text
+
+
+def test_a_process_that_hangs_soon_after_its_first_steps_is_reported_without_a_rhythm():
+    alone = Beginning(1)
+    alone.say(0, hello(0, process_count=1, started_ms=1, platform="cpu"))
+    alone.launches = {0: 60}
+    alone.stand(0, at=LOADER)
+    alone.lull(25, cpu=10, longest_ms=800)
+    assert not alone.stall_events
+    alone.cluster.check(alone.now)
+    assert "nothing was launched for 25 s" in alone.cluster.findings.unchecked["r1", "stalled"]
+    alone.lull(15, cpu=10, longest_ms=800)
+    ((severity, text),) = alone.stall_events
+    assert severity == "warning"
+    assert re.match(r"nothing launched for 3\d s \(before for 800ms at most\): it is at train.py:88", text)
+
+
+@pytest.mark.parametrize(
+    ("launches", "cpu", "longest_ms", "role"),
+    [(3, 10, 800, None), (60, 900, 800, None), (60, 10, 30_000, None), (60, 10, 800, "engine")],
+    ids=["no steps yet", "computes in Python", "was as long before", "serves"],
+)
+def test_other_processes_without_a_rhythm_may_launch_nothing(launches, cpu, longest_ms, role):
+    alone = Beginning(1)
+    alone.say(0, hello(0, process_count=1, started_ms=1, platform="cpu", role=role))
+    alone.launches = {0: launches}
+    alone.stand(0, at=LOADER)
+    alone.lull(60, cpu=cpu, longest_ms=longest_ms)
+    assert not alone.stall_events
 
 
 def test_a_launch_that_computes_is_shown_as_running(beginning):

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 from jaxtop.model.host import longest_compile, still_of
 from jaxtop.model.liveness import State, interval_of, state_of, was_never_reached
 from jaxtop.model.stalls import transfers, witnesses
-from jaxtop.model.stalls.lulls import computes, differing, has_stacks_of_now, running_of
+from jaxtop.model.stalls.lulls import (
+    LAUNCHED,
+    TIMES_A_LULL,
+    computes,
+    differing,
+    has_stacks_of_now,
+    running_of,
+    stands,
+)
 from jaxtop.model.stalls.stacks import groups_of
 
 if TYPE_CHECKING:
@@ -40,8 +48,7 @@ FARTHEST = 64
 DIFFERS_FOR = 10.0
 # and after this many seconds if all of them wait for a launch and none computes,
 WAITS_FOR = 20.0
-# or if the function was launched more often than this before, and now takes this many times the longest lull.
-LAUNCHED, TIMES_A_LULL = 5, 3
+# or if it now takes far longer than ever before,
 # or if the libraries of the devices have singled out the same process for this long.
 SAME_FOR_MS = 20_000
 
@@ -84,6 +91,8 @@ class Case:
             return False
         shortest = min(map(self._seconds, self.heard))
         if shortest >= WAITS_FOR and self._witness is not None:
+            return True
+        if all(stands(host, self._seconds(host)) for host in self.heard):
             return True
         return shortest >= DIFFERS_FOR and any(running) and self._waits_in_vain(shortest, running)
 

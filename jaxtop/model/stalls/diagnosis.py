@@ -11,12 +11,13 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from jaxtop.base import units
 from jaxtop.base.names import program_of, shorten
 from jaxtop.model.host import run_of, still_of
 from jaxtop.model.hosts import run_members
 from jaxtop.model.naming.sentences import acting, host_names, how_often
 from jaxtop.model.stalls.case import LOST, Case
-from jaxtop.model.stalls.lulls import WAITS
+from jaxtop.model.stalls.lulls import uses_cpu
 from jaxtop.model.stalls.stacks import place_text
 from jaxtop.model.state import Certainty, Diagnosis
 
@@ -56,12 +57,6 @@ def has_resumed(cluster: ClusterState, run: str, at: float) -> bool:
 def _case(cluster: ClusterState, run: str, at: float) -> _Diagnosed:
     members = next((each.members for each in run_members(cluster) if each.id == run), ())
     return _Diagnosed([host for host, _ in members if run_of(host) == run], at)
-
-
-def uses_cpu(host: Host) -> bool:
-    """Return whether a process uses the CPU, or what it uses is not known."""
-    used = host.pulse.host.process_cpu_permille
-    return used is None or used >= WAITS
 
 
 class _Diagnosed(Case):
@@ -134,8 +129,10 @@ class _Diagnosed(Case):
 
     def _since_text(self) -> str:
         first = max(self.stalled, key=self._seconds)
-        stall = first.pulse.stall
+        stall, lull = first.pulse.stall, first.pulse.lull
         usual = f" (usually {how_often(stall.usual_ms / 1000)})" if stall else ""
+        if stall is None and lull is not None and lull.longest_ms:
+            usual = f" (before for {units.duration(lull.longest_ms)} at most)"
         who = "" if len(self.present) == 1 else f" by {host_names(self.stalled)}"
         return f"nothing launched{who} for {self._seconds(first):.0f} s{usual}"
 

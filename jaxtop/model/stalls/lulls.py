@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop.base.names import program_of
 from jaxtop.model.host import still_of
 from jaxtop.model.liveness import OF_STOP, is_current
+from jaxtop.model.naming.families import Role
 from jaxtop.model.stalls.stacks import is_waiting, main_frames
 from jaxtop.wire import COMPILED
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 COMPUTES, WAITS = 500, 200
 # The same where tasks wait for a core for at least this share of the time: nobody gets much of one there.
 CROWDED_FROM, COMPUTES_CROWDED, WAITS_CROWDED = 500, 100, 50
+# Steps have begun once a function was launched more often than this. A time without launches is then too long
+# if it is this many times as long as the longest one before, and at least this many seconds.
+LAUNCHED, TIMES_A_LULL, STANDS_FOR = 5, 3, 30.0
 
 
 class RunningLaunch(NamedTuple):
@@ -60,6 +64,25 @@ def computes(host: Host) -> bool | None:
     column = host.pulse.devices.utilization_permille or (None,)
     # Devices that wait for each other are as busy as devices that compute.
     return False if all(each is not None and each < WAITS for each in column) else None
+
+
+def uses_cpu(host: Host) -> bool:
+    """Return whether a process uses the CPU, or what it uses is not known."""
+    used = host.pulse.host.process_cpu_permille
+    return used is None or used >= WAITS
+
+
+def stands(host: Host, seconds: float) -> bool:
+    """Return whether a process that had begun its steps has launched nothing for longer than ever before.
+
+    One that computes in Python may have ended its steps, and one that serves waits for requests.
+    """
+    lull = host.pulse.lull
+    if lull is None or host.launches.get(lull.function, 0) <= LAUNCHED or uses_cpu(host):
+        return False
+    if host.hello is not None and Role(host.hello.role or "").serves:
+        return False
+    return seconds > max(STANDS_FOR, TIMES_A_LULL * lull.longest_ms / 1000)
 
 
 def differing(hosts: Sequence[Host]) -> str | None:

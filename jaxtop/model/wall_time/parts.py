@@ -138,9 +138,11 @@ def _parts(host: Host, measured: MeasuredLaunches) -> OwnParts | None:
         if launched.exposed_us is None:
             unsplit += share * launched.duration_us
         else:
-            compute += share * (launched.duration_us - launched.exposed_us)
-            exposed += share * launched.exposed_us
-            waiting += share * launched.waiting_us
+            # Windows may say what cannot be: no part is longer than the whole, or less than nothing.
+            exposed_us = min(launched.exposed_us, launched.duration_us)
+            compute += share * (launched.duration_us - exposed_us)
+            exposed += share * exposed_us
+            waiting += share * max(0.0, min(launched.waiting_us, exposed_us))
     if not measured.of_program:
         return None
     busy = compute + exposed + unsplit

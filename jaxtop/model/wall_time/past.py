@@ -52,7 +52,7 @@ def _sample(state: ClusterState, run: Run, at: float) -> StepSample:
     found = run_parts(state, at, run.id)
     rhythms = [view.current.pulse.rhythm for view in run.hosts if not view.state.is_silent]
     known = [each for each in rhythms if each is not None]
-    parts = () if found is None else tuple(round(share * WHOLE) for share in found.parts[:5])
+    parts = () if found is None else tuple(max(0, round(share * WHOLE)) for share in found.parts[:5])
     return StepSample(
         round(SHORTEST_S * WHOLE),
         parts,

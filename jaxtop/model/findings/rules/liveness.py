@@ -12,8 +12,8 @@ from jaxtop.model.liveness import BY_SEVERITY, State
 from jaxtop.model.naming.sentences import acting, host_names
 from jaxtop.model.stalls.case import DIFFERS_FOR, LOST, is_lost, was_still
 from jaxtop.model.stalls.crashes import crashed, crashed_by_loss, has_known_end
-from jaxtop.model.stalls.diagnosis import evidence, uses_cpu
-from jaxtop.model.stalls.lulls import computes, has_stacks_of_now, running_of
+from jaxtop.model.stalls.diagnosis import evidence
+from jaxtop.model.stalls.lulls import LAUNCHED, computes, has_stacks_of_now, running_of, uses_cpu
 from jaxtop.model.stalls.native import waits_in
 from jaxtop.model.tuning import Number
 from jaxtop.wire import LinkState
@@ -180,7 +180,7 @@ def _of_processes(facts: RunFacts, stall: Diagnosis) -> Iterator[Evidence]:
 
 
 def _still_for(facts: RunFacts) -> float:
-    """Return for how long processes have waited in a launch as never before; 0 if no stall is possible."""
+    """Return for how long processes have launched nothing as never before; 0 if no stall is possible."""
     waits = []
     for view in facts.reporting:
         pulse, still, running = view.host.pulse, still_of(view.host), running_of(view.host)
@@ -188,7 +188,8 @@ def _still_for(facts: RunFacts) -> float:
             continue
         seconds = (pulse.at_ms - still.since_ms) / 1000
         usual = 0.0 if pulse.lull is None or pulse.stall is not None else pulse.lull.longest_ms / 1000
-        if (running is not None or pulse.stall is not None) and seconds > max(DIFFERS_FOR, usual):
+        has_begun = running is not None or view.host.launches.get(still.function, 0) > LAUNCHED
+        if (has_begun or pulse.stall is not None) and seconds > max(DIFFERS_FOR, usual):
             waits.append(seconds)
     is_known = bool(_compilers(facts)) or not waits
     return 0.0 if is_known else max(waits)
