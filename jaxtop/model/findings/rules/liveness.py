@@ -266,7 +266,11 @@ RULES = (
                 "Critical if several processes, or the only other one, wait for one that neither "
                 "compiles nor computes nor reads nor writes."
             ),
-            "Critical after 120 s, whoever waits, if the cause does not compile, read or write.",
+            "Critical after 120 s, whoever waits, if the cause does not compute, compile, read or write.",
+            (
+                "Soon after the first steps, when their pace is not known yet: after 30 s, if no time "
+                "without a launch was a third as long, and no process computes or serves."
+            ),
             "A note while some compile for 10 s and others wait.",
         ),
         rationale="A hang costs every device of the run until somebody ends it.",
