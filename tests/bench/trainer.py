@@ -189,8 +189,9 @@ class Commands:
         from jaxtop_agent.service.messages import costs
 
         agent = self._agent._agent
-        told: dict[str, Any] = msgspec.to_builtins(costs(agent._board.sampler.costs, agent._own_threads(), 0))
-        return told
+        spent = costs(agent._board.sampler.costs, agent._names_of_threads(), 0)
+        as_values: dict[str, Any] = msgspec.to_builtins(spent)
+        return as_values
 
     def _step(self, metrics: dict[str, float]) -> None:
         loss = self._training.step()
