@@ -277,6 +277,7 @@ class Commands:
 
         told: list[Any] = []
         board: Any = SimpleNamespace(
+            identity=SimpleNamespace(simulated_limit_bytes=None),
             sampler=SamplerState(),
             sources={},
             stopping=False,
