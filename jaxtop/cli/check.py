@@ -67,7 +67,7 @@ def _check_live(arguments: argparse.Namespace) -> int:
     tuning = settings.load().tuning
     source = targets.open_awaited(arguments, arguments.wait, with_ended=True)
     wait = USUAL_WAIT if arguments.wait is None else arguments.wait
-    cluster, now, notes = measured(source, wait, tuning, _is_enough, NOT_REACHED)
+    cluster, now, notes = measured(source, wait, tuning, _is_enough, NOT_REACHED, takes_stopped=True)
     cluster.check(now)
     checkup = Checkup.of(cluster, now)
     _print(checkup, arguments)
