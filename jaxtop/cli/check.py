@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import shlex
 import sys
 from typing import TYPE_CHECKING
 
@@ -56,6 +58,7 @@ def _check_recording(files: list[Path], arguments: argparse.Namespace) -> int:
     with replay.opened(files) as (session, span):
         at = span[1] if arguments.at is None else replay.time_in(arguments.at, span)
         checkup = Checkup.of(replay.checked(session, span, at), at)
+        checkup = dataclasses.replace(checkup, opens=shlex.join(["jaxtop", "replay", *map(str, files)]))
         _print(checkup, arguments)
         replay.print_notes(session)
     return checkup.status
