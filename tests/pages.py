@@ -22,6 +22,7 @@ from jaxtop.cli.text import manual
 from jaxtop.export.metrics import METRICS, SERIES, SNAPSHOT
 from jaxtop.model import FIGURES, RULES, RULES_BY_NAME, Scope
 from jaxtop.model.figures import figures_of
+from jaxtop.model.findings.advice import advice_of_rule
 from jaxtop.model.hardware.chips import CHIPS
 from jaxtop.tui.screens import SCREENS
 from tests import limits, swatches
@@ -315,7 +316,7 @@ def _of_rule(rule: Rule) -> Iterator[str]:
     yield from (f"  - {each}" for each in rule.details)
     yield f"- **Reported** {held}; ends {stays}"
     yield f"- **Measured from:** {rule.source}"
-    yield f"- **Next step:** {rule.advice}"
+    yield f"- **Next step:** {advice_of_rule(rule)}"
     for i, number in enumerate(rule.numbers):
         set_as = f"[`rules.{rule.name}.{number.name}`](configuration.md)"
         short = "" if i else f" or `thresholds.{rule.name}`"

@@ -70,6 +70,24 @@ def parent_of(pid: int) -> int | None:
     return int(stat.rpartition(")")[2].split()[1]) or None
 
 
+def ancestors_of(pid: int) -> set[int]:
+    """Return the processes that have started `pid`, one after the other, as far as they still live."""
+    found: set[int] = set()
+    above = parent_of(pid)
+    while above is not None and above not in found:
+        found.add(above)
+        above = parent_of(above)
+    return found
+
+
+def numbers_in_proc() -> list[int]:
+    """Return the pids of all processes that this one sees; none where the system has no `/proc`."""
+    try:
+        return [int(name) for name in os.listdir("/proc") if name.isdecimal()]  # noqa: PTH208 - only the names are wanted
+    except OSError:
+        return []
+
+
 def of_multiprocessing(function: str) -> Any:
     """Return what a function of multiprocessing says, such as `parent_process`; None if it is not in use."""
     module = sys.modules.get("multiprocessing.process")

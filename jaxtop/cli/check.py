@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import shlex
 import sys
 from typing import TYPE_CHECKING
 
@@ -56,6 +58,7 @@ def _check_recording(files: list[Path], arguments: argparse.Namespace) -> int:
     with replay.opened(files) as (session, span):
         at = span[1] if arguments.at is None else replay.time_in(arguments.at, span)
         checkup = Checkup.of(replay.checked(session, span, at), at)
+        checkup = dataclasses.replace(checkup, opens=shlex.join(["jaxtop", "replay", *map(str, files)]))
         _print(checkup, arguments)
         replay.print_notes(session)
     return checkup.status
@@ -67,7 +70,7 @@ def _check_live(arguments: argparse.Namespace) -> int:
     tuning = settings.load().tuning
     source = targets.open_awaited(arguments, arguments.wait, with_ended=True)
     wait = USUAL_WAIT if arguments.wait is None else arguments.wait
-    cluster, now, notes = measured(source, wait, tuning, _is_enough, NOT_REACHED)
+    cluster, now, notes = measured(source, wait, tuning, _is_enough, NOT_REACHED, takes_stopped=True)
     cluster.check(now)
     checkup = Checkup.of(cluster, now)
     _print(checkup, arguments)

@@ -11,7 +11,7 @@ import msgspec
 
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.text.words import aligned, legible
-from jaxtop.store import runfiles
+from jaxtop.store import runfiles, unused
 from jaxtop.wire import MAIN_ROLE
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ def main(arguments: argparse.Namespace) -> int:
     if not arguments.json:
         for each in runfiles.unshown():
             print(legible(f"not shown: {each.name} (pid {each.pid}): {each.why}"))
+        for one in unused.find():
+            print(legible(f"not shown: {one.name} (pid {one.pid}): {unused.WHY}"))
     return 0
 
 

@@ -24,6 +24,7 @@ from jaxtop.model import (
     roles_of_runs,
     runs,
 )
+from jaxtop.model.findings.advice import advice_outside, command_of
 from jaxtop.model.findings.coverage import HEALTHY, NOT_CHECKED, Coverage, coverage_of
 from jaxtop.model.findings.words import costs
 from jaxtop.model.stalls.crashes import ended_at, exit_status, has_known_end
@@ -59,6 +60,8 @@ class Checkup:
     coverage: Coverage = NOT_CHECKED
     # Warnings that were not seen for long enough to be reported, in words.
     pending: str = ""
+    # The command that opens the app on the runs, if they are not live.
+    opens: str = ""
 
     @classmethod
     def of(cls, cluster: Cluster, at: float) -> Checkup:
@@ -94,6 +97,12 @@ class Checkup:
         """Return the name of a run that people use."""
         known = {run.id: run.name or run.id for run in self.runs} | dict(self.names)
         return known.get(run_id, run_id)
+
+    def command_of(self, run_id: str) -> str:
+        """Return the command that opens the app on a run, by its name where no other one has it."""
+        names = [run.name for run in self.runs]
+        name = next((run.name for run in self.runs if run.id == run_id), None)
+        return command_of(name if name and names.count(name) == 1 else run_id)
 
     @property
     def title(self) -> str:
@@ -176,7 +185,7 @@ def to_json(checkup: Checkup) -> str:
             }
             for run in checkup.runs
         ],
-        "findings": [as_value(each, checkup.at) for each in checkup.findings],
+        "findings": [as_value(each, checkup.at, checkup.opens) for each in checkup.findings],
         **rules_document(checkup),
     }
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
@@ -216,7 +225,7 @@ def _facts(checkup: Checkup, finding: Finding) -> Iterator[tuple[str, str]]:
         yield "since", _since_text(finding.since, checkup.at)
     if finding.consequences:
         yield "explains", ", ".join(finding.consequences)
-    yield "next step", finding.advice or RULES_BY_NAME[finding.rule].advice
+    yield "next step", advice_outside(finding, checkup.opens or checkup.command_of(finding.run))
 
 
 def _since_text(since: float, now: float) -> str:

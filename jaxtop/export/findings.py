@@ -6,13 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 from jaxtop.base.times import timestamp
 from jaxtop.model import RULES_BY_NAME
+from jaxtop.model.findings.advice import advice_outside
 
 if TYPE_CHECKING:
     from jaxtop.model import Finding
 
 
-def as_value(finding: Finding, now: float) -> dict[str, Any]:
-    """Return a finding as it stands in JSON; what does not apply is None."""
+def as_value(finding: Finding, now: float, opens: str = "") -> dict[str, Any]:
+    """Return a finding as it stands in JSON; what does not apply is None.
+
+    `opens` is the command that opens the app on it, if its run is not live.
+    """
     rule = RULES_BY_NAME[finding.rule]
     return {
         "rule": finding.rule,
@@ -27,7 +31,7 @@ def as_value(finding: Finding, now: float) -> dict[str, Any]:
             if name != "agent"
         },
         "text": finding.text,
-        "advice": finding.advice or rule.advice,
+        "advice": advice_outside(finding, opens),
         "cost": finding.cost._asdict(),
         "evidence": [
             {

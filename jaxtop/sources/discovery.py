@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from jaxtop.base import hostnames, processes
 from jaxtop.sources import Seed
 from jaxtop.sources.mapping import NO_MAP, AddressMap, Forward
-from jaxtop.store import runfiles
+from jaxtop.store import runfiles, unused
 from jaxtop.transport import FIRST_PORT, PORTS_TRIED
 from jaxtop.wire import LinkState
 
@@ -67,7 +67,9 @@ def seeds(
         return _newest(found, show, stays_in_job=stays_in_job)
     endings = cache(runfiles.past)  # read at most once
     started = (
-        seed for name in names for seed in _seeds_of(name, found, endings, address_map, with_ended=with_ended)
+        seed
+        for name in names
+        for seed in _seeds_of(name, found, endings, address_map, show, with_ended=with_ended)
     )
     return list({seed.target: seed for seed in started}.values())
 
@@ -153,6 +155,7 @@ def _seeds_of(
     found: list[runfiles.RunFile],
     endings: Callable[[], list[Past]],
     address_map: AddressMap,
+    show: Callable[[str], None],
     *,
     with_ended: bool,
 ) -> list[Seed]:
@@ -167,24 +170,34 @@ def _seeds_of(
         if (run_file := runfiles.read(Path(target))) is not None:
             return [_seed(run_file)]
         unknown = NoTarget(f"{target} is not a run file of yours; `jaxtop ls` lists the live runs")
-        return _known_to_end(target, endings(), unknown, with_ended=with_ended)
+        return _known_to_end(target, endings(), unknown, show, with_ended=with_ended)
     try:
         at_address = _at_address(target, address_map)
     except NoTarget as unknown:
-        return _known_to_end(target, endings(), unknown, with_ended=with_ended)
+        return _known_to_end(target, endings(), unknown, show, with_ended=with_ended)
     # An ended run hides no host of its name that could be attached to, but some networks resolve any name.
     ended = _ended(target, endings()) if with_ended else []
     return ended if ended and not any(map(_answers, at_address[0].endpoints)) else at_address
 
 
-def _known_to_end(target: str, endings: list[Past], unknown: NoTarget, *, with_ended: bool) -> list[Seed]:
+def _known_to_end(
+    target: str, endings: list[Past], unknown: NoTarget, show: Callable[[str], None], *, with_ended: bool
+) -> list[Seed]:
     """Return the agents of a run that ended; raise why there are none, or that it has ended."""
-    ended = _ended(target, endings)
+    ended, unused_one = _ended(target, endings), _unused(target)
     if ended and not with_ended:
-        raise RunEnded(_has_ended(target, ended)) from None
+        raise RunEnded("; ".join(filter(None, (_has_ended(target, ended), unused_one)))) from None
     if not ended:
-        raise unknown from None
+        raise (NotFound(unused_one) if unused_one else unknown) from None
+    if unused_one:
+        show(f"{unused_one}; this is the run of that name that ended before")
     return ended
+
+
+def _unused(target: str) -> str:
+    """Return why a process of this name that runs is not shown; empty if there is none."""
+    pids = ", ".join(str(each.pid) for each in unused.find() if each.name == target)
+    return f"{target!r} runs (process {pids}) but is not shown: {unused.WHY}" if pids else ""
 
 
 def _named(target: str, found: list[runfiles.RunFile]) -> list[runfiles.RunFile]:
@@ -247,7 +260,10 @@ def _at_address(target: str, address_map: AddressMap = NO_MAP) -> list[Seed]:
     try:
         address = resolved(host)
     except NoTarget:
-        why = f"{target!r} is neither a live run (`jaxtop ls`) nor a host whose name can be resolved"
+        why = (
+            f"{target!r} is neither a live run (`jaxtop ls`) nor a host whose name can be resolved; "
+            "a process is shown once its script uses JAX"
+        )
         raise NotFound(why) from None
     return [Seed(target, tuple(endpoint(address, each) for each in ports))]
 

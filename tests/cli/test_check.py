@@ -21,7 +21,7 @@ from jaxtop.export.series import SERIES
 from jaxtop.model import RULES, Cluster
 from jaxtop.model.finding import Finding, Ongoing, Severity
 from jaxtop.model.findings.coverage import MOST_REASONS, coverage_without
-from jaxtop.model.findings.reducer import MUTED, ONLY_ITS_END
+from jaxtop.model.findings.reducer import MUTED, NO_FIGURES, ONLY_ITS_END
 from tests import builders
 from tests.builders import NOW, folded, two_processes, well
 from tests.made.sessions import Made
@@ -105,6 +105,35 @@ def test_of_a_run_that_nobody_recorded_only_the_end_is_known():
     text = check.to_text(checkup)
     assert "reports no loss" not in text
     assert text.count(ONLY_ITS_END) == 2 and f"    {len(RULES) - 3}: {ONLY_ITS_END}" in text
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_processes_that_are_known_and_stopped_are_an_answer(count):
+    frames = []
+    for i in range(count):
+        peers = tuple(
+            wire.Peer(*(getattr(builders.hello(k, count), name) for name in wire.Peer.__struct_fields__))
+            for k in range(count)
+        )
+        frames.append(builders.frame("", wire.Roster(builders.agent_id(i), peers, "r1", "train", count)))
+    frames += [
+        builders.frame(builders.agent_id(i), wire.Link(wire.LinkState.STOPPED, "10.0.0.1:7411"))
+        for i in range(count)
+    ]
+    cluster = folded(frames)
+    cluster.check(NOW + 1)
+    checkup = Checkup.of(cluster, NOW + 1)
+    text = check.to_text(checkup)
+    assert (
+        checkup.status == 2
+        and "Host lost: " in text
+        and ("is stopped" if count == 1 else "are stopped") in text
+    )
+    assert f"{len(RULES) - 3}: {NO_FIGURES}" in text and checkup.checked == [
+        "host_lost",
+        "crashed",
+        "ended_early",
+    ]
 
 
 def test_rules_that_could_not_be_checked_are_named_by_reason():

@@ -11,6 +11,7 @@ from subprocess import PIPE
 import pytest
 
 from jaxtop.base import keys
+from jaxtop.model.findings.reducer import NO_FIGURES
 from jaxtop.store import runfiles
 from jaxtop.transport import Server
 from tests.support import (
@@ -147,6 +148,25 @@ def test_a_stopped_host_is_reported_and_is_live_again_by_itself(run, _):
         finally:
             os.kill(run.processes[1].pid, signal.SIGCONT)
         print("live again after", attached.until_state({0: "live", 1: "live"}))
+    run.go_on()
+
+
+@pytest.mark.quiet
+def test_a_run_of_which_all_processes_are_stopped_is_checked(run):
+    """Nobody answers, but the run is known by its files, and so is what is wrong."""
+    for process in run.processes:
+        os.kill(process.pid, signal.SIGSTOP)
+    try:
+        done = jaxtop("check", "--json", "--wait", "5")
+    finally:
+        for process in run.processes:
+            os.kill(process.pid, signal.SIGCONT)
+    assert done.returncode == 2, done.stderr
+    document = json.loads(done.stdout)
+    (found,) = document["findings"]
+    assert found["rule"] == "host_lost" and found["text"].endswith("are stopped")
+    assert {each["reason"] for each in document["unchecked"]} == {NO_FIGURES}
+    assert document["checked"] == ["host_lost", "crashed", "ended_early"]
     run.go_on()
 
 

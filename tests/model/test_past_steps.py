@@ -11,6 +11,7 @@ from jaxtop.model.wall_time.past import _sample as sampled
 from tests import builders
 from tests.builders import NOW, agent_id
 from tests.staged import collectives as staged_collectives
+from tests.staged.hangs import stopped_steps
 
 HALF = (500, 0, 0, 500, 0)
 
@@ -65,3 +66,18 @@ def test_many_messages_of_one_time_cost_one_sample(monkeypatch):
             cluster.feed(builders.frame(agent_id(index), builders.hello(index, 8), at))
             cluster.feed(builders.frame(agent_id(index), builders.pulse(index, at), at))
     assert 0 < len(taken) <= 10
+
+
+def test_samples_end_with_the_last_step_of_a_run_that_hangs():
+    cluster = Cluster()
+    for each in stopped_steps(seen=60, hung=40):
+        cluster.feed(each)
+    (found,) = cluster.past_steps.values()
+    assert NOW - 45 < found.at < NOW - 35 and all(each.p50_us for each in found.samples)
+
+
+def test_a_hang_that_began_before_the_viewer_came_has_no_samples():
+    cluster = Cluster()
+    for each in stopped_steps(seen=30, hung=130):
+        cluster.feed(each)
+    assert not cluster.past_steps

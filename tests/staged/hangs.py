@@ -14,6 +14,8 @@ from jaxtop_agent.core.board import Board
 from jaxtop_agent.hardware.libraries import stuck
 from jaxtop_agent.hardware.libraries.stuck import CORES, NCCL, Stuck
 from jaxtop_agent.service.identity import identify
+from tests import builders
+from tests.builders import NOW, agent_id
 from tests.cases import thorough
 from tests.staged.stalls import BEGAN, VALUE, Run
 from tests.stories import hello
@@ -67,6 +69,23 @@ def stalled(chance, each, kind="gpu", hosts=None):
 def finding(run):
     (found,) = [each for each in to_document(run.cluster, run.now)["findings"] if each["rule"] == "stalled"]
     return found
+
+
+def stopped_steps(*, seen, hung):
+    """One process with steps of 0.2 s, watched for `seen` seconds up to now, and hung for the last `hung`."""
+    rhythm = wire.Rhythm(1, ("step",), 500, 100, 200_000, 5000, 100, 200_000, 210_000, 300_000)
+    began = NOW - seen
+    frames = [
+        builders.frame(agent_id(0), builders.hello(0, 1), began),
+        builders.frame(agent_id(0), wire.Link(wire.LinkState.UP, "10.0.0.0:7411"), began, 0),
+    ]
+    for second in range(seen + 1):
+        at = began + second
+        lull = wire.Lull("step", int((NOW - hung) * 1000)) if at > NOW - hung + 3 else None
+        steps = 500 + 5 * min(second, max(0, seen - hung))
+        said = builders.pulse(0, at, launches=steps, rhythm=replace(rhythm, steps=steps), lull=lull)
+        frames.append(builders.frame(agent_id(0), said, at))
+    return frames
 
 
 def named(run):

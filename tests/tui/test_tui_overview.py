@@ -36,6 +36,7 @@ from tests.stage import Stage, play, shown_after
 from tests.staged import collectives as staged_collectives
 from tests.staged import parts as staged_parts
 from tests.staged.findings import Staged, reports, trains
+from tests.staged.hangs import stopped_steps
 from tests.staged.hardware import working
 
 LATE = staged_collectives.late()
@@ -620,3 +621,24 @@ def test_the_keys_work_after_the_terminal_became_smaller(frames, word):
             assert word in stage.text
 
     play(act, *frames, size=(80, 24))
+
+
+def test_the_step_panel_of_a_run_that_hangs_ends_at_its_last_step():
+    shown = shown_after(*stopped_steps(seen=60, hung=40), keys=(), size=(120, 40)).splitlines()
+    top = next(i for i, line in enumerate(shown) if "p50 200ms" in line)
+    assert "(40s ago)" in shown[top] and "last 1m" in shown[top]
+    axis = next(i for i, line in enumerate(shown) if i > top and " now " in line)
+    plot = [line[: shown[axis].index(" now ")] for line in shown[top + 1 : axis]]
+    assert len(plot) >= 3
+    for line in plot:
+        inside = line.partition("│" if "┤" not in line else "┤")[2]
+        assert not inside[len(inside) // 2 :].strip("⠀ ")
+    assert any(line.strip("⠀ │┤") for line in plot)
+
+
+def test_steps_before_the_viewer_came_are_not_plotted():
+    shown = shown_after(*stopped_steps(seen=36, hung=155), keys=(), size=(120, 40)).splitlines()
+    head = next(line for line in shown if "p50 200ms" in line)
+    assert "(2m35s ago)" in head and " last " not in head
+    assert not any("┤" in line for line in shown)
+    assert any("no step has ended since this view began" in line for line in shown)

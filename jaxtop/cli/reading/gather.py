@@ -49,11 +49,13 @@ def measured(
     not_reached: int,
     *,
     with_peaks: bool = False,
+    takes_stopped: bool = False,
 ) -> tuple[Cluster, float, list[str]]:
     """Follow a source for at most `wait` seconds, and close it; return the cluster, the time and complaints.
 
     It ends early once `is_enough(cluster, when measuring began)` returns true. `with_peaks` then asks what
-    holds memory at the peaks of programs.
+    holds memory at the peaks of programs. With `takes_stopped`, processes that are known and stopped are an
+    answer, although none of their figures can be read: then it does not measure.
 
     Raises:
         UserError: No process has answered; `not_reached` is the exit status.
@@ -61,7 +63,9 @@ def measured(
     try:
         begun = steady()
         cluster = gather(source, min(wait, LONGEST_GATHERING_S), tuning)
-        is_reached = any(view.host.hello for view in host_views(cluster, steady()))
+        views = host_views(cluster, steady())
+        is_reached = any(view.host.hello for view in views)
+        is_known = is_reached or (takes_stopped and any(view.state is State.STOPPED for view in views))
         left = wait - (steady() - begun)
         since = steady()
         if is_reached and left > 0 and not is_enough(cluster, since):
@@ -73,7 +77,7 @@ def measured(
         source.close()
     now = steady()
     notes = complaints(cluster, source, now)
-    if not is_reached:
+    if not is_known:
         raise UserError("; ".join(notes) or "no process was found", not_reached)
     return cluster, now, notes
 

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from jaxtop.model import RULES
+from jaxtop.model.findings.advice import advice_of_rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +40,7 @@ def _alert_lines(rule: Rule) -> Iterator[str]:
     yield "    annotations:"
     yield f"      summary: {_quoted(f'{rule.title} in run {_RUN}')}"
     yield f"      description: {_quoted(rule.rationale)}"
-    yield f"      action: {_quoted(rule.advice)}"
+    yield f"      action: {_quoted(advice_of_rule(rule))}"
 
 
 def _quoted(text: str) -> str:

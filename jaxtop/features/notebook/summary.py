@@ -19,6 +19,7 @@ from jaxtop.model import (
     step_of_run,
     steps_of,
 )
+from jaxtop.model.findings.advice import advice_outside
 from jaxtop.model.findings.words import costs
 
 if TYPE_CHECKING:
@@ -98,4 +99,4 @@ def _words(finding: Finding) -> list[str]:
     words = [rule.title, finding.text]
     if cost := costs(finding.cost):
         words.append(f"cost: {cost}")
-    return [legible(each) for each in (*words, f"next step: {finding.advice or rule.advice}")]
+    return [legible(each) for each in (*words, f"next step: {advice_outside(finding)}")]

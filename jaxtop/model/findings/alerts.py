@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.base.names import legible
+from jaxtop.model.findings.advice import advice_outside
 from jaxtop.model.findings.reducer import reported_findings
 from jaxtop.model.findings.rules import RULES_BY_NAME
 from jaxtop.model.findings.words import costs
@@ -40,7 +41,7 @@ class Alert(NamedTuple):
         if self.event != STARTS:
             return [self.title]
         words = costs(self.finding.cost)
-        advice = self.finding.advice or RULES_BY_NAME[self.finding.rule].advice
+        advice = advice_outside(self.finding)
         return [self.title, *([f"Cost: {words}"] if words else []), legible(f"Next step: {advice}")]
 
 

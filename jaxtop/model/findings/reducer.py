@@ -48,6 +48,8 @@ SOONEST_CHECK = 0.5
 MUTED = "muted in config.toml"
 # If nobody watched or recorded a run, the files of the machine say only how it ended.
 ONLY_ITS_END = "how it ended is all that is known by its name; of a recorded run: jaxtop check RECORDING"
+# If no process of a run has told a viewer anything and none answers, only their states are known.
+NO_FIGURES = "no figures could be read: no process answers"
 # A rule that fails must not end the view; the reason is shown with the rules that could not be checked.
 _FAILED = "jaxtop failed to check it"
 
@@ -116,6 +118,7 @@ def _with_consequences(cause: Finding, reported: list[Finding]) -> Finding:
 def _check_run(facts: RunFacts, all_runs: Collection[str], at: float) -> Iterator[LoggedEvent]:
     state, run = facts.cluster, facts.run
     is_only_its_end_known = run.has_ended and all(view.host.pulse_at is None for view in run.hosts)
+    has_no_figures = all(view.host.pulse_at is None and view.state.is_silent for view in run.hosts)
     # While no host of a run changes, nor its state, and no verdict ends, its rules are not checked again.
     inputs = state.stalls.get(run.id), old_windows(state, at), *run.hosts
     version = state.derived.of("checked run", run.id, all_runs, inputs, object)
@@ -123,8 +126,10 @@ def _check_run(facts: RunFacts, all_runs: Collection[str], at: float) -> Iterato
         if state.tuning.is_muted(rule.name, facts.run.id, facts.run.name):
             _mute(state, facts.run.id, rule.name)
             continue
-        if is_only_its_end_known and not rule.is_of_the_end:
-            state.findings.unchecked[run.id, rule.name] = ONLY_ITS_END
+        if (is_only_its_end_known or has_no_figures) and not rule.is_of_the_end:
+            state.findings.unchecked[run.id, rule.name] = (
+                ONLY_ITS_END if is_only_its_end_known else NO_FIGURES
+            )
             continue
         holds_for = state.tuning.holds_for(rule.name, rule.holds_for)
         for finding in _checked(rule, facts, version, all_runs, at):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop.model.hosts import runs
 from jaxtop.model.shares import SHORTEST_S, WHOLE, PastSteps, StepSample
+from jaxtop.model.steps.views import past_of
 from jaxtop.model.wall_time.step_parts import run_parts
 
 if TYPE_CHECKING:
@@ -49,9 +50,14 @@ def _samples(state: ClusterState, at: float) -> dict[str, StepSample | None]:
 
 
 def _sample(state: ClusterState, run: Run, at: float) -> StepSample:
+    """Return the sample of a run; an empty one while its steps have stopped: their figures are old then."""
+    hosts = [view.current for view in run.hosts if not view.state.is_silent]
+    stepping = [host for host in hosts if host.pulse.rhythm is not None]
+    moving = [host for host in stepping if past_of(host) is None]
+    if stepping and not moving:
+        return StepSample(round(SHORTEST_S * WHOLE))
     found = run_parts(state, at, run.id)
-    rhythms = [view.current.pulse.rhythm for view in run.hosts if not view.state.is_silent]
-    known = [each for each in rhythms if each is not None]
+    known = [rhythm for host in moving if (rhythm := host.pulse.rhythm) is not None]
     parts = () if found is None else tuple(max(0, round(share * WHOLE)) for share in found.parts[:5])
     return StepSample(
         round(SHORTEST_S * WHOLE),

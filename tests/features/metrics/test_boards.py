@@ -18,6 +18,7 @@ from jaxtop.export.metrics import METRICS, SERIES, sample_name
 from jaxtop.features.metrics import alert_rules
 from jaxtop.features.metrics.boards import BOARDS
 from jaxtop.model import RULES, Severity
+from jaxtop.model.findings.advice import advice_of_rule
 from tests.features.metrics.prometheus import chosen, imported, promtool, with_promtool
 from tests.pages import DOCS
 
@@ -186,7 +187,7 @@ def _alert(rule: Rule, severity: str) -> dict[str, Any]:
         "exp_annotations": {
             "summary": f"{rule.title} in run train",
             "description": rule.rationale,
-            "action": rule.advice,
+            "action": advice_of_rule(rule),
         },
     }
 

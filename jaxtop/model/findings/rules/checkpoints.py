@@ -132,7 +132,7 @@ RULES = (
         threshold="a few processes restore for twice as long as the others, which are done, and 30 s longer",
         rationale="All devices are idle until the last process has read its part.",
         source=SOURCE,
-        advice="Look at the disk and the network of that host; its stacks (key 9) say which file it reads.",
+        advice="Look at the disk and the network of that host; its stacks [9] say which file it reads.",
         check=_restoring,
         numbers=(LONGER_RESTORE, LONGER_RESTORE_S),
     ),

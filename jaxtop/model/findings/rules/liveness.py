@@ -29,7 +29,7 @@ _ADVICE = {
     State.DIED: "Read its standard error and the kernel log (out of memory?); restart from the checkpoint.",
     State.GONE: "Look on its host whether the process exists; if it ended early, read its standard error.",
     State.STOPPED: "It exists but does not run: send SIGCONT, or look for a debugger or a frozen container.",
-    State.BLOCKED: "Its Python does not answer: press p for its stacks; a C extension may hold the GIL.",
+    State.BLOCKED: "Its Python does not answer: a C extension may hold the GIL; see its stacks [9].",
     State.UNREACHABLE: "Check the network between this machine and that host; the process itself may run.",
 }
 # A process in one of these states does not run. In the others it may, and only this viewer does not hear it.
@@ -276,7 +276,7 @@ RULES = (
         rationale="A hang costs every device of the run until somebody ends it.",
         source="launch counters of all processes, and stacks of their main threads; where these are alike, "
         "NCCL's RAS service or the TPU runtime; before the first steps, bytes read, written and received",
-        advice="Press p for the stacks of all processes; the process that is named holds up the others.",
+        advice="Look at the stacks [9]: they show at which line each process is, and what it waits for.",
         check=_stalled,
         holds_for=0.0,
         stays_for=0.0,

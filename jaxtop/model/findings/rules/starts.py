@@ -162,7 +162,7 @@ def _idle(facts: RunFacts) -> Iterator[Finding]:
             Evidence("launches of the others", others, source="launch counters", at=facts.read_time()),
         ),
         proof=Proof("hosts", row=idle[0].agent, column="launches"),
-        advice="Its devices are idle: press p for its stacks, which show what it does instead.",
+        advice="Its devices are idle: its stacks [9] show what it does instead.",
     )
 
 

@@ -64,7 +64,7 @@ RULES = (
         threshold="for 20 s, the mean step takes 25 % longer than in the best half minute; a note on CPUs",
         rationale="The same programs took less time, so something else has changed.",
         source="times between the launches of a step, over the session",
-        advice="Compare that time with now (v): clocks, other processes, input, memory, a rewritten batch "
+        advice="Compare that time with now [v]: clocks, other processes, input, memory, a rewritten batch "
         "size.",
         check=_check,
         holds_for=20.0,

@@ -118,7 +118,7 @@ def _perhaps(late: list[Gap]) -> Finding:
             Evidence("processes", len(late), source=SAMPLES, at=host.pulse_at),
         ),
         proof=Proof("stacks", row=host.agent),
-        advice="No recent window of the profiler shows whether its devices compute meanwhile: take one (c).",
+        advice="No recent window of the profiler shows whether its devices compute meanwhile: take one [c].",
     )
 
 
@@ -267,7 +267,7 @@ RULES = (
         rationale="In a synchronous step everyone waits for the last: its delay is paid by every device.",
         source="durations of each collective on all devices, from windows of the profiler; samples of the "
         "main threads and times of steps",
-        advice="Look at that host: CPU used by others, throttling, slow input. Its stacks (p) show what it "
+        advice="Look at that host: CPU used by others, throttling, slow input. Its stacks [9] show what it "
         "does before the launch.",
         check=_straggler,
         holds_for=0.0,

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from jaxtop.base import units
 from jaxtop.model import RULES_BY_NAME, step_of
+from jaxtop.model.findings.advice import advice_in_app
 from jaxtop.model.findings.words import costs
 from jaxtop.tui.core import text
 from jaxtop.tui.draw.bars import pair, thin_bar
@@ -96,7 +97,7 @@ def finding_lines(
     cost = _cost(finding, now, ink, width)
     why = _titled("because", words.because, ink, width, 1)
     left = most - len(lines) - len(cost) - len(why)
-    advice = text.printable(finding.advice or rule.advice)
+    advice = text.printable(advice_in_app(finding))
     step = _titled("next step", advice, ink, width, max(1, min(2, left)))
     for each in (cost, why, step) if most >= 4 else (step, cost):
         lines += each

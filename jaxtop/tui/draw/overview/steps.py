@@ -10,6 +10,7 @@ from rich.text import Text
 
 from jaxtop.base import units
 from jaxtop.model import pace_of
+from jaxtop.model.steps.views import past_of
 from jaxtop.tui.core import text
 from jaxtop.tui.draw.bars import spelled
 from jaxtop.tui.draw.marks import Mark, compile_marks, ongoing_marks, put, put_marks
@@ -36,6 +37,7 @@ class Timespan:
     """The time that the plots of the overview cover, what was sampled in it, and what happened.
 
     `wall_s` is the time from step to step, of which parts of a step and costs of findings are shares.
+    `stopped_s` is for how long no process has ended a step; None unless that is very long.
     """
 
     now: float
@@ -45,6 +47,7 @@ class Timespan:
     p99_s: float | None
     per_second: float | None
     marks: tuple[Mark, ...]
+    stopped_s: float | None = None
 
     @property
     def since(self) -> float:
@@ -53,8 +56,11 @@ class Timespan:
 
     @property
     def until(self) -> float:
-        """The end of the plots: the newest sample, so that a view that is ahead of it leaves no gap."""
-        return self.past.at if self.past else self.now
+        """The end of the plots: the newest sample, so that a view that is ahead of it leaves no gap.
+
+        Once steps have stopped, no samples come, and the plots end now.
+        """
+        return self.now if self.past is None or self.stopped_s is not None else self.past.at
 
     def columns(self, count: int) -> list[StepSample | None]:
         """Return `count` samples, evenly spaced over the span."""
@@ -69,6 +75,7 @@ def timespan(moment: Moment) -> Timespan:
     late = [host.pulse.rhythm.p99_us for host in hosts if host.pulse.rhythm and host.pulse.rhythm.p99_us]
     paces = [pace for host in hosts if (pace := pace_of(host)) is not None]
     median = moment.step.p50_s if moment.step else None
+    stopped = [past_of(host) for host in hosts]
     return Timespan(
         moment.now,
         past,
@@ -77,6 +84,7 @@ def timespan(moment: Moment) -> Timespan:
         max(late) / 1e6 if late else None,
         min(paces, default=None),
         tuple(sorted([*ongoing_marks(moment), *compile_marks(moment)])),
+        min((each for each in stopped if each is not None), default=None) if None not in stopped else None,
     )
 
 
@@ -84,8 +92,14 @@ def steps(span: Timespan, ink: Ink) -> OverviewPanel | None:
     """Return the panel; None while no step is known."""
     if span.step_s is None:
         return None
+    # Without a sample since the viewer came there is no plot that a time could be said of.
+    note = (
+        ""
+        if span.past is None and span.stopped_s is not None
+        else f"last {units.age(span.until - span.since)}"
+    )
     return OverviewPanel(
-        Heading("Step", in_short(span), f"last {units.age(span.until - span.since)}", (("0", "Plot"),)),
+        Heading("Step", in_short(span), note, (("0", "Plot"),)),
         "plot",
         lambda _: MOST_LINES,
         partial(_lines, span, ink),
@@ -102,9 +116,10 @@ def in_short(span: Timespan) -> str:
 
 
 def percentiles(span: Timespan) -> str:
-    """Return the median step, and the time that one of a hundred exceeds."""
+    """Return the median step, the time that one of a hundred exceeds, and their age if steps stopped."""
     late = [] if span.p99_s is None else [f"p99 {units.seconds(span.p99_s)}"]
-    return "  ".join([f"p50 {units.seconds(span.step_s)}", *late])
+    old = [] if span.stopped_s is None else [f"({units.age(span.stopped_s)} ago)"]
+    return "  ".join([f"p50 {units.seconds(span.step_s)}", *late, *old])
 
 
 def _values(found: Sequence[StepSample | None], field: str) -> list[float | None]:
@@ -112,7 +127,8 @@ def _values(found: Sequence[StepSample | None], field: str) -> list[float | None
 
 
 def _brief(span: Timespan, ink: Ink, width: int) -> Text:
-    line = Text.assemble(row_name("step", ink), (in_short(span), ink.figure))
+    style = ink.figure if span.stopped_s is None else ink.note
+    line = Text.assemble(row_name("step", ink), (in_short(span), style))
     room = min(24, width - line.cell_len - 2)
     if room >= 6:
         drawn = area(_values(span.columns(2 * room), "p50_us"), room, 1)
@@ -121,6 +137,8 @@ def _brief(span: Timespan, ink: Ink, width: int) -> Text:
 
 
 def _lines(span: Timespan, ink: Ink, width: int, height: int) -> list[Text]:
+    if span.past is None and span.stopped_s is not None:
+        return [Text("no step has ended since this view began", ink.note)][:height]
     room, rows = width - SCALE - 1, height - 1
     if room < 2 or rows < 1 or span.past is None:
         return [_brief(span, ink, width)][:height]

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from jaxtop.base import units
 from jaxtop.model import RULES_BY_NAME, Unit
+from jaxtop.model.findings.advice import advice_in_app
 from jaxtop.model.findings.words import costs
 from jaxtop.model.tuning import AS_DECLARED, HOLDS_FOR, Number
 from jaxtop.tui.core import text
@@ -31,7 +32,7 @@ def finding_pane(
     rule = RULES_BY_NAME[finding.rule]
     lines = [Text(rule.title, ink.figure)]
     lines += _wrapped(finding.text, width)
-    lines += [Text(), *_wrapped(f"Next step: {finding.advice or rule.advice}", width), Text()]
+    lines += [Text(), *_wrapped(f"Next step: {advice_in_app(finding)}", width), Text()]
     if cost := costs(finding.cost):
         lines.append(Text(f"costs {cost}"))
     ago = units.age(now - finding.since)
