@@ -295,6 +295,39 @@ def test_without_communication_it_is_the_innermost_of_no_general_library():
     assert telling.waits_in(()) == ""
 
 
+PYTHON_FRAME = wire.NativeFrame(telling.PYTHON, telling.PYTHON, 0, 19)
+# Those of a callback that JAX calls in the launch of its program, the innermost first.
+CALLBACK = (
+    "nanobind::detail::obj_vectorcall", "nanobind::detail::api::operator()", "jax::XlaFfiPythonCpuCallback",
+    "xla::cpu::CollectiveThunk::Execute", "PjitFunction_tp_vectorcall",
+)  # fmt: skip
+
+
+def test_what_called_the_python_code_that_waits_tells_nothing():
+    inside = frames("clock_nanosleep", library="libc.so.6")
+    stack = (PYTHON_FRAME, *frames(*CALLBACK), PYTHON_FRAME, *inside)
+    assert telling.waits_in(stack) == "" and not telling.communicates(stack)
+    assert telling.waits_in((*stack, *frames("cuStreamSynchronize"))) == "cuStreamSynchronize"
+    assert telling.communicates((PYTHON_FRAME, *frames("xla::Run"), PYTHON_FRAME, *frames("ncclInit")))
+
+
+@pytest.mark.parametrize(
+    ("function", "library"),
+    [
+        ("jax::BlockUntilReadyWithCancel", "libjax_common.so"),
+        ("nanobind::detail::nb_func_vectorcall_complex", "libjax_common.so"),
+        ("pybind11::cpp_function::dispatcher", "module.so"),
+        ("_PyEval_EvalFrameDefault", "module.so"),
+        ("PyObject_Vectorcall", "module.so"),
+        ("PjitFunction_tp_vectorcall", "libjax_common.so"),
+        ("closure_fcn", "_ctypes.cpython-311-x86_64-linux-gnu.so"),
+        ("ffi_call", "libffi.so.8.1.2"),
+    ],
+)
+def test_plumbing_between_python_and_libraries_tells_nothing(function, library):
+    assert telling.waits_in(frames(function, library=library)) == ""
+
+
 def test_only_libraries_of_the_system_are_general():
     assert telling.waits_in(frames("cuStreamSynchronize", library="libcuda.so.1")) == "cuStreamSynchronize"
     for library in ("libc.so.6", "libc-2.31.so", "libstdc++.so.6.0.30", "[vdso]", "ld-linux-x86-64.so.2"):
