@@ -77,6 +77,7 @@ def report():
         {
             "task": each.task - pid,
             "waits_in": each.stack.waits_in,
+            "waits_for": each.stack.waits_for,
             "why": each.stack.why_incomplete,
             "frames": [(one.function, one.library, one.count) for one in reversed(each.stack.frames)],
         }

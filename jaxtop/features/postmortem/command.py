@@ -16,7 +16,7 @@ from jaxtop.model import host_views
 from jaxtop.model.findings.postmortem import postmortem_of, postmortems
 from jaxtop.model.liveness import State
 from jaxtop.model.stalls.crashes import ending, exit_status
-from jaxtop.model.stalls.native import waits_in
+from jaxtop.model.stalls.native import wait_text
 from jaxtop.wire import STUCK
 
 if TYPE_CHECKING:
@@ -65,9 +65,9 @@ def _chosen(cluster: Cluster, at: float, process: int | None) -> list[Postmortem
 
 
 def _hung_in(host: Host) -> str:
-    """Return in which native function a process waited that its agent has ended; empty for others."""
-    native = waits_in(host.stacks) if host.bye is not None and host.bye.reason == STUCK else ""
-    return f"; it waited in {native}" if native else ""
+    """Return in or for what a process waited that its agent has ended; empty for others."""
+    native = wait_text(host.stacks.telling) if host.bye is not None and host.bye.reason == STUCK else ""
+    return f"; it waited {native}" if native else ""
 
 
 def _kernel(found: Postmortem) -> str:

@@ -9,7 +9,7 @@ from jaxtop.base.units import in_bytes, in_minutes
 from jaxtop.model.liveness import State
 from jaxtop.model.naming.sentences import how_often
 from jaxtop.model.stalls.crashes import ending
-from jaxtop.model.stalls.native import innermost_first, native_threads
+from jaxtop.model.stalls.native import innermost_first, native_threads, wait_text
 from jaxtop.model.steps.views import steps_of
 
 if TYPE_CHECKING:
@@ -91,8 +91,7 @@ def _native(found: Postmortem) -> Iterator[str]:
     for thread in native_threads(found.host.stacks):
         assert thread.native is not None
         name = "main thread" if thread.is_main else f"thread {thread.name}"
-        inside = f" in {thread.native.waits_in}" if thread.native.waits_in else ""
-        yield f"the {name} waited{inside}:"
+        yield f"the {name} {f'waited {wait_text(thread.native)}'.rstrip()}:"
         lines = innermost_first(thread.native)
         yield from (f"  {line}" for line in lines[:MOST_NATIVE])
         if len(lines) > MOST_NATIVE:

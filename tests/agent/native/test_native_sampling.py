@@ -100,6 +100,7 @@ def test_only_the_main_thread_and_threads_that_communicate_are_sampled(monkeypat
         monkeypatch.setattr(telling, "communicates", lambda frames: any(map(in_socket, frames)))
         (found,) = [each for each in sampling.sample((), (task,)) if each.task == task]
         assert found.is_current and found.stack.waits_in == "sock_recv"
+        assert found.stack.waits_for == "data from a socket"
         assert task not in [each.task for each in sampling.sample((task,), ())]
     assert not found.is_current
 
