@@ -8,8 +8,9 @@ from jaxtop.base.names import function_of
 from jaxtop.base.units import in_bytes, in_minutes
 from jaxtop.model.liveness import State
 from jaxtop.model.naming.sentences import how_often
-from jaxtop.model.stalls.crashes import ending
+from jaxtop.model.stalls.crashes import ending, was_stuck
 from jaxtop.model.stalls.native import innermost_first, native_threads, wait_text
+from jaxtop.model.stalls.stacks import main_place, place_text
 from jaxtop.model.steps.views import steps_of
 
 if TYPE_CHECKING:
@@ -41,8 +42,8 @@ class PostmortemFact(NamedTuple):
 
 def headline(found: Postmortem) -> str:
     """Return who ended, and how."""
-    bye = found.host.bye
-    return f"{found.host.label} {'died without a goodbye' if bye is None else ending(bye)}"
+    host, bye = found.host, found.host.bye
+    return f"{host.label} {'died without a goodbye' if bye is None else ending(bye, host.process_count)}"
 
 
 def facts(found: Postmortem) -> list[PostmortemFact]:
@@ -50,6 +51,7 @@ def facts(found: Postmortem) -> list[PostmortemFact]:
     named = (
         ("signal", tuple(_signal(found))),
         ("stalled", tuple(_stalled(found))),
+        ("line", tuple(_line(found))),
         ("native", tuple(_native(found))),
         ("asked", tuple(_asked(found))),
         ("program", tuple(_program(found.program))),
@@ -84,6 +86,13 @@ def _stalled(found: Postmortem) -> Iterator[str]:
     yield f"nothing was launched in the last {_lasting(found.still_s)}{usual}"
     if found.stall:
         yield found.stall
+
+
+def _line(found: Postmortem) -> Iterator[str]:
+    """Yield the line of the script at which its agent has ended it."""
+    host = found.host
+    if was_stuck(host) and (place := main_place(host.stacks)) is not None:
+        yield place_text(place)
 
 
 def _native(found: Postmortem) -> Iterator[str]:
