@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import json
 import mmap
 import os
 import random
@@ -12,6 +13,7 @@ import struct
 import sys
 import threading
 from contextlib import contextmanager, suppress
+from subprocess import PIPE
 
 import pytest
 
@@ -22,7 +24,9 @@ from jaxtop_agent.native.objects import ElfObject, ElfObjects
 from jaxtop_agent.native.symbols import CodePlace, names_in
 from jaxtop_agent.native.unwinding import Unwinder
 from tests.cases import thorough
-from tests.support import eventually
+from tests.support import PYTHON, ROOT, environment, eventually, processes
+
+PROGRAM = ROOT / "tests" / "programs" / "waiting.py"
 
 SEEDS = [*range(3), *map(thorough, range(3, 30))]
 
@@ -310,6 +314,19 @@ def test_what_called_the_python_code_that_waits_tells_nothing():
     assert telling.waits_in(stack) == "" and not telling.communicates(stack)
     assert telling.waits_in((*stack, *frames("cuStreamSynchronize"))) == "cuStreamSynchronize"
     assert telling.communicates((PYTHON_FRAME, *frames("xla::Run"), PYTHON_FRAME, *frames("ncclInit")))
+
+
+@pytest.mark.jax
+@pytest.mark.newest
+@pytest.mark.timeout(120)
+def test_a_callback_that_hangs_is_told_by_what_its_python_code_waits_for():
+    """JAX calls it on the main thread, in the launch."""
+    with processes([PYTHON, PROGRAM, "callback"], env=environment(1), imports_jax=True, stdout=PIPE) as (
+        process,
+    ):
+        (main,) = json.loads(process.stdout.readline())["sampled"]
+    assert [library for _, library, _ in main["frames"]].count(telling.PYTHON) > 1
+    assert (main["waits_in"], main["waits_for"]) == ("", "a time to pass (sleep)")
 
 
 @pytest.mark.parametrize(
