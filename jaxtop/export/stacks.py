@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from jaxtop.base.times import timestamp
-from jaxtop.model.stalls.native import innermost_first, waits_in
+from jaxtop.model.stalls.native import innermost_first
 from jaxtop.model.stalls.stacks import place_text
 
 if TYPE_CHECKING:
@@ -22,7 +22,8 @@ def as_value(host: Host) -> dict[str, Any] | None:
     return {
         "at": timestamp(stacks.at_ms / 1000),
         "thread_count": len(stacks.threads),
-        "waits_in": waits_in(stacks) or None,
+        "waits_in": stacks.telling.waits_in or None,
+        "waits_for": stacks.telling.waits_for or None,
         "threads": [
             {
                 "name": each.name,
@@ -41,5 +42,6 @@ def _native(stack: NativeStack | None) -> dict[str, Any] | None:
     return {
         "frames": innermost_first(stack),
         "waits_in": stack.waits_in or None,
+        "waits_for": stack.waits_for or None,
         "why_incomplete": stack.why_incomplete or None,
     }

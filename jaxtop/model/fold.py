@@ -114,7 +114,8 @@ def _events(before: Host, host: Host, message: Message, at: float) -> list[Logge
             return [LoggedEvent(at, message.severity, message.kind, host.agent, text)]
         case wire.Bye():
             severity = "info" if message.error is None else "critical"
-            return [LoggedEvent(at, severity, "ended", host.agent, f"{host.label} {ending(message)}")]
+            text = f"{host.label} {ending(message, host.process_count)}"
+            return [LoggedEvent(at, severity, "ended", host.agent, text)]
         case wire.Hello() if (why := host.black_box_trouble) and why != before.black_box_trouble:
             return [LoggedEvent(at, "warning", "recording", host.agent, f"{host.label} {why}")]
     return []

@@ -11,6 +11,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from msgspec.structs import replace
 
 from jaxtop import wire
 from jaxtop.transport.listener import MOST_A_SECOND
@@ -24,6 +25,7 @@ from jaxtop_agent.stuck.agreement import (
     StillReports,
     pace,
 )
+from jaxtop_agent.stuck.evidence import place_text
 from jaxtop_agent.stuck.standstill import LATE_S, TIMES_LONGEST, Observation, Standstill
 from jaxtop_agent.stuck.usage import Usage, Use
 from tests.support import PYTHON, eventually, processes
@@ -254,3 +256,26 @@ class TestUsage:
         for _ in range(20):
             usage.read(0.0, (), frozenset({1}))
         assert os.listdir("/proc/self/fd") == descriptors
+
+
+class TestPlace:
+    """Where the line that is printed at the end says that the process is."""
+
+    MAIN = wire.Thread(
+        "main", True, (wire.Place("train.py", 88, "load"), wire.Place("jax/api.py", 9, "wait"))
+    )
+
+    def text(self, native, *others):
+        return place_text(wire.Stacks(0, (replace(self.MAIN, native=native), *others)))
+
+    def test_it_is_told_by_the_thread_that_communicates_as_in_a_postmortem(self):
+        main = wire.NativeStack((), "jax::Await", "", "a lock or condition")
+        pool = wire.Thread("pool", False, (), native=wire.NativeStack((), "gloo::waitRecv"))
+        assert self.text(main, pool) == "; this one at train.py:88 load in gloo::waitRecv"
+        assert self.text(main) == "; this one at train.py:88 load in jax::Await"
+
+    def test_where_no_function_tells_the_system_call_does(self):
+        stack = wire.NativeStack((), waits_for="a child process")
+        assert self.text(stack) == "; this one at train.py:88 load waits for a child process"
+        assert self.text(None) == "; this one at train.py:88 load"
+        assert place_text(wire.Stacks(0, ())) == ""

@@ -11,7 +11,6 @@ import pytest
 
 from jaxtop import wire
 from jaxtop.model import newest_hosts, stack_groups
-from jaxtop.model.stalls.native import waits_in
 from jaxtop.store import runfiles
 from tests.agent.test_agent_failures import BOOM, ends_well
 from tests.agent.test_agent_failures import training as training_with
@@ -83,7 +82,7 @@ def test_a_process_that_stops_in_its_data_loader_is_named_with_its_line(home):
         groups = stack_groups(attached.cluster)
         assert [(len(group.agents), group.is_waiting) for group in groups] == [(2, True), (1, False)]
         for index in range(2):  # below Python's frames, what they wait in
-            attached.until(lambda i=index: waits_in(attached.host(i).stacks).startswith("gloo::"))
+            attached.until(lambda i=index: attached.host(i).stacks.telling.waits_in.startswith("gloo::"))
         print("native", round(time.monotonic() - stood, 1), "s after the loader was asked to stop")
 
         asked = []

@@ -70,10 +70,12 @@ def goes_on(home, what, count=2, stop=None, **more):
 def test_a_stuck_run_ends_with_the_stacks_of_all_its_processes_in_their_black_boxes(home):
     """Of which one sleeps for ever in Python, and the other waits for it in a collective."""
     said, boxes = ends(home, "sleep")
-    assert "stuck.py:" in said[0][1] and " sleep; what it did" in said[1][1]
+    assert "stuck.py:" in said[0][1] and " sleep waits for a time to pass (sleep); what it did" in said[1][1]
     assert " in gloo::" in said[0][1]
     done = jaxtop_here("postmortem", *boxes)
-    assert done.stdout.count("; it waited in gloo::") == 1
+    assert " and waited in gloo::" in done.stdout and "no process failed" not in done.stdout
+    assert done.stdout.count("; it was at stuck.py:") == 2
+    assert " sleep and waited for a time to pass (sleep)" in done.stdout
     whole = jaxtop_here("postmortem", "--process", "0", *boxes)
     assert "the main thread waited in gloo::" in whole.stdout
     assert done.stdout.count("was ended by its agent: all processes of the run were stuck") == 2

@@ -10,7 +10,7 @@ from jaxtop.export import to_document
 from jaxtop.model.findings.postmortem import postmortem_of
 from jaxtop.model.findings.postmortem_words import MOST_NATIVE, facts
 from jaxtop.model.liveness import State
-from jaxtop.model.stalls.native import native_text, waits_in
+from jaxtop.model.stalls.native import native_text
 from jaxtop.model.stalls.stack_tree import search_text, stack_nodes
 from jaxtop.wire.bounds import MAX_NATIVE_FRAMES
 from tests import builders
@@ -68,7 +68,9 @@ def test_the_json_has_the_threads_with_native_frames_the_innermost_first():
     assert (stacks["thread_count"], stacks["waits_in"]) == (3, "gloo::allreduce")
     main, other = stacks["threads"]
     assert main["is_main"] and main["frames"][0] == "jax/_src/array.py:631 _value"
-    assert main["native"] == {"frames": TEXTS, "waits_in": "gloo::allreduce", "why_incomplete": None}
+    assert main["native"] == {
+        "frames": TEXTS, "waits_in": "gloo::allreduce", "waits_for": None, "why_incomplete": None,
+    }  # fmt: skip
     assert (other["name"], other["frames"], other["native"]["why_incomplete"]) == (
         "tf_XLAEigen", [], "its time is over",
     )  # fmt: skip
@@ -81,9 +83,38 @@ def test_a_process_that_sent_no_stacks_has_none_in_json():
 def test_a_thread_that_communicates_says_it_before_the_main_thread_that_waits_for_it():
     main = replace(GLOO, waits_in="jax::Await")
     threads = (wire.Thread("main", True, (), native=main), wire.Thread("pool", False, (), native=GLOO))
-    assert waits_in(wire.Stacks(0, threads)) == "gloo::allreduce"
-    assert waits_in(wire.Stacks(0, threads[:1])) == "jax::Await"
-    assert waits_in(wire.Stacks(0, ())) == ""
+    assert wire.Stacks(0, threads).telling.wait == "in gloo::allreduce"
+    assert wire.Stacks(0, threads[:1]).telling.wait == "in jax::Await"
+    assert wire.Stacks(0, ()).telling.wait == ""
+
+
+CHILD = wire.NativeStack((wire.NativeFrame("", "libc.so.6", 0x85F16),), waits_for="a child process")
+
+
+def test_the_system_call_tells_where_no_function_does():
+    main, pool = wire.Thread("main", True, (), native=CHILD), wire.Thread("pool", False, (), native=GLOO)
+    assert wire.Stacks(0, (main,)).telling.wait == "for a child process"
+    assert wire.Stacks(0, (main, pool)).telling.wait == "in gloo::allreduce"
+    assert wire.Stacks(0, (replace(pool, native=CHILD),)).telling.wait == ""
+    assert replace(GLOO, waits_for="a lock or condition").wait == "in gloo::allreduce"
+
+
+def test_what_the_system_call_tells_is_everywhere_where_the_function_would_be():
+    found = stalled(CHILD, replace(CHILD, waits_for="a file lock"))
+    assert (found["waits for"], found["the cause waits for"]) == ("a child process", "a file lock")
+    assert not [name for name in found if "native" in name]
+    library = wire.Thread("pool", False, (), native=CHILD)
+    state = cluster(waiting=CHILD, others=(library,))
+    host = state.hosts[agent_id(0)]
+    stacks = to_document(state, builders.NOW)["hosts"][0]["stacks"]
+    assert (stacks["waits_in"], stacks["waits_for"]) == (None, "a child process")
+    assert stacks["threads"][0]["native"]["waits_for"] == "a child process"
+    lines = dict(facts(postmortem_of(state, host, State.DIED)))["native"]
+    assert lines[0] == "the main thread waited for a child process:"
+    main, *_, other = stack_nodes(state, {})[0].children[0].children
+    assert "native, waits for a child process" in [each.label for each in main.children]
+    assert (other.label, other.place) == ("thread pool", "for a child process")
+    assert "a child process" in search_text(host)
 
 
 def test_the_tree_has_native_frames_below_those_of_python():

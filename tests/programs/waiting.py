@@ -38,6 +38,19 @@ def recv():
     ends[0].recv(10)
 
 
+def callback():
+    import jax
+
+    def hang(value):
+        ready.set()
+        time.sleep(FOREVER)
+        return value
+
+    jax.jit(lambda x: jax.pure_callback(hang, jax.ShapeDtypeStruct((), "float32"), x))(
+        1.0
+    ).block_until_ready()
+
+
 def collective():
     import jax
     import numpy as np
@@ -77,6 +90,7 @@ def report():
         {
             "task": each.task - pid,
             "waits_in": each.stack.waits_in,
+            "waits_for": each.stack.waits_for,
             "why": each.stack.why_incomplete,
             "frames": [(one.function, one.library, one.count) for one in reversed(each.stack.frames)],
         }
@@ -89,7 +103,7 @@ if __name__ == "__main__":
     # A debugger that this process did not start may look at it.
     ctypes.CDLL(None).prctl(*ANY_TRACER, 0, 0, 0)
     ready = threading.Event()
-    if sys.argv[1] != "collective":
+    if sys.argv[1] not in {"callback", "collective"}:
         ready.set()
     threading.Thread(target=report, daemon=True).start()
     globals()[sys.argv[1]]()

@@ -17,5 +17,6 @@ What is where, in the order in which to read it:
 - symbols.py: names of functions, from symbol tables
 - names.py: names that can be read
 - telling.py: which function says what a thread waits for
+- calls.py: what a thread waits for, by its system call
 - sampling.py: the stacks of the main thread and of threads that communicate
 """

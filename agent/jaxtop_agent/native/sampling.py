@@ -8,10 +8,12 @@ import threading
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec.structs import replace
+
 from jaxtop import wire
 from jaxtop.base.names import legible, shorten
 from jaxtop_agent.core.waiting import BREATH_S, SLICE_S
-from jaxtop_agent.native import names, tasks, telling
+from jaxtop_agent.native import calls, names, tasks, telling
 from jaxtop_agent.native.memory import OwnMemory, UnwindError
 from jaxtop_agent.native.symbols import CodePlace, function_names
 from jaxtop_agent.native.unwinding import Unwinder
@@ -94,8 +96,9 @@ def sample(own: Collection[int], of_python: Collection[int] = ()) -> tuple[Nativ
         chosen = [pair for pair in stacks if pair[0].task == pid or telling.communicates(pair[1].frames)][
             :MOST_THREADS
         ]
+        told = ((each, replace(stack, waits_for=calls.words(each.waiting, memory))) for each, stack in chosen)
         found = (
-            NativeThread(each.task, tasks.name_of(each.task), each.waiting, stack) for each, stack in chosen
+            NativeThread(each.task, tasks.name_of(each.task), each.waiting, stack) for each, stack in told
         )
         return tuple(each for each in found if each.is_current)
     finally:

@@ -37,12 +37,12 @@ NATIVE_S = 2.0
 LONGEST_S = FIGURES_S + NATIVE_S + STATE_S + DISK_S + EVIDENCE_S
 # For whoever reads standard error. A pipe that can be written takes this many bytes at once.
 READER_MS, MOST_BYTES = 1000, 4096
-# The most black boxes in the folder for those that are begun only now: the oldest are removed first.
+# The most black where in the folder for those that are begun only now: the oldest are removed first.
 MOST_BOXES = 100
 
 
 def folder() -> Path | None:
-    """Return where black boxes go if the run has none; None where the user has no home."""
+    """Return where black where go if the run has none; None where the user has no home."""
     found = ledgers.folder()
     return None if found is None else found.with_name(NAME)
 
@@ -109,20 +109,13 @@ class LastAct:
         return box
 
     def _show(self, why: str) -> str:
-        """Send the stacks and an event to viewers and the black box; return where the main thread is."""
+        """Send the stacks and an event to viewers and the black box; return where the process is."""
         board, stacks = self._board, self._stalls.stacks()
         if stacks is not None:
             board.send(stacks)
         text = f"its agent ends it with status {wire.STUCK_STATUS}: {why}"
         board.send(wire.Event(now_ms(), "critical", NAME, text))
-        main = next((each for each in stacks.threads if each.is_main), None) if stacks is not None else None
-        frames = () if main is None else main.frames
-        # Files of the script have bare names: those of libraries and of no file do not.
-        own = next((each for each in reversed(frames) if not {"/", "<"} & set(each.file)), None)
-        native = "" if main is None or main.native is None else main.native.waits_in
-        at = "" if own is None else f" at {own.file}:{own.line} {own.function}"
-        inside = f" in {native}" if native else ""
-        return f"; this one{at}{inside}" if at or inside else ""
+        return "" if stacks is None else place_text(stacks)
 
     def _close(self, box: BlackBox | None) -> None:
         """Say goodbye and finish the black box."""
@@ -135,6 +128,18 @@ class LastAct:
         end = time.monotonic() + DISK_S
         while box is not None and not box.is_over and time.monotonic() < end:
             time.sleep(0.02)
+
+
+def place_text(stacks: wire.Stacks) -> str:
+    """Return where the process is, as the end of a sentence: a line of the script, and its wait."""
+    main = next((each for each in stacks.threads if each.is_main), None)
+    frames = () if main is None else main.frames
+    # Files of the script have bare names: those of libraries and of no file do not.
+    own = next((each for each in reversed(frames) if not {"/", "<"} & set(each.file)), None)
+    at = "" if own is None else f" at {own.file}:{own.line} {own.function}"
+    native = stacks.telling
+    waits = f" {native.wait}" if native.waits_in else f" waits {native.wait}" * bool(native.wait)
+    return f"; this one{at}{waits}" if at or waits else ""
 
 
 def _tidy(where: Path) -> None:

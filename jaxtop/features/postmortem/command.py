@@ -15,9 +15,9 @@ from jaxtop.features.postmortem import kernel_log
 from jaxtop.model import host_views
 from jaxtop.model.findings.postmortem import postmortem_of, postmortems
 from jaxtop.model.liveness import State
-from jaxtop.model.stalls.crashes import ending, exit_status
-from jaxtop.model.stalls.native import waits_in
-from jaxtop.wire import STUCK
+from jaxtop.model.stalls.crashes import ending, exit_status, was_stuck
+from jaxtop.model.stalls.native import wait_text
+from jaxtop.model.stalls.stacks import main_place, place_text
 
 if TYPE_CHECKING:
     import argparse
@@ -64,10 +64,27 @@ def _chosen(cluster: Cluster, at: float, process: int | None) -> list[Postmortem
     return [replace(each, kernel=_kernel(each)) for each in _found(cluster, at, process)]
 
 
-def _hung_in(host: Host) -> str:
-    """Return in which native function a process waited that its agent has ended; empty for others."""
-    native = waits_in(host.stacks) if host.bye is not None and host.bye.reason == STUCK else ""
-    return f"; it waited in {native}" if native else ""
+def endings(cluster: Cluster, at: float) -> list[str]:
+    """Return lines that say how processes ended, or how they are, if none has a post-mortem."""
+    views = host_views(cluster, at)
+    lines = [] if any(was_stuck(view.host) for view in views) else ["no process failed"]
+    for view in views:
+        host, bye = view.host, view.host.bye
+        how = f"is {view.state.value}"
+        if bye is not None:
+            how = f"{ending(bye, host.process_count)}, exit status {exit_status([host])}"
+        lines.append(f"  {host.label} {how}{_hung_at(host)}")
+    return lines
+
+
+def _hung_at(host: Host) -> str:
+    """Return where a process was that its agent has ended, and its wait; empty for others."""
+    if not was_stuck(host):
+        return ""
+    place, wait = main_place(host.stacks), wait_text(host.stacks.telling)
+    known = [f"was at {place_text(place)}"] if place is not None else []
+    known += [f"waited {wait}"] if wait else []
+    return f"; it {' and '.join(known)}" if known else ""
 
 
 def _kernel(found: Postmortem) -> str:
@@ -91,13 +108,7 @@ def _print(cluster: Cluster, at: float, found: list[Postmortem], arguments: argp
         sys.stdout.write(export.to_json(found))
         return
     if not found:
-        print("no process failed")
-        for view in host_views(cluster, at):
-            bye = view.host.bye
-            how = (
-                f"{ending(bye)}, exit status {exit_status([view.host])}" if bye else f"is {view.state.value}"
-            )
-            print(f"  {legible(view.host.label)} {legible(how)}{legible(_hung_in(view.host))}")
+        print(*map(legible, endings(cluster, at)), sep="\n")
         return
     print("\n".join(export.to_text(each) for each in found[:MOST_IN_FULL]), end="")
     for each in found[MOST_IN_FULL:]:

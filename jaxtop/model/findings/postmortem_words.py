@@ -8,8 +8,9 @@ from jaxtop.base.names import function_of
 from jaxtop.base.units import in_bytes, in_minutes
 from jaxtop.model.liveness import State
 from jaxtop.model.naming.sentences import how_often
-from jaxtop.model.stalls.crashes import ending
-from jaxtop.model.stalls.native import innermost_first, native_threads
+from jaxtop.model.stalls.crashes import ending, was_stuck
+from jaxtop.model.stalls.native import innermost_first, native_threads, wait_text
+from jaxtop.model.stalls.stacks import main_place, place_text
 from jaxtop.model.steps.views import steps_of
 
 if TYPE_CHECKING:
@@ -41,8 +42,8 @@ class PostmortemFact(NamedTuple):
 
 def headline(found: Postmortem) -> str:
     """Return who ended, and how."""
-    bye = found.host.bye
-    return f"{found.host.label} {'died without a goodbye' if bye is None else ending(bye)}"
+    host, bye = found.host, found.host.bye
+    return f"{host.label} {'died without a goodbye' if bye is None else ending(bye, host.process_count)}"
 
 
 def facts(found: Postmortem) -> list[PostmortemFact]:
@@ -50,6 +51,7 @@ def facts(found: Postmortem) -> list[PostmortemFact]:
     named = (
         ("signal", tuple(_signal(found))),
         ("stalled", tuple(_stalled(found))),
+        ("line", tuple(_line(found))),
         ("native", tuple(_native(found))),
         ("asked", tuple(_asked(found))),
         ("program", tuple(_program(found.program))),
@@ -86,13 +88,19 @@ def _stalled(found: Postmortem) -> Iterator[str]:
         yield found.stall
 
 
+def _line(found: Postmortem) -> Iterator[str]:
+    """Yield the line of the script at which its agent has ended it."""
+    host = found.host
+    if was_stuck(host) and (place := main_place(host.stacks)) is not None:
+        yield place_text(place)
+
+
 def _native(found: Postmortem) -> Iterator[str]:
     """Yield where threads waited in libraries, the innermost function first."""
     for thread in native_threads(found.host.stacks):
         assert thread.native is not None
         name = "main thread" if thread.is_main else f"thread {thread.name}"
-        inside = f" in {thread.native.waits_in}" if thread.native.waits_in else ""
-        yield f"the {name} waited{inside}:"
+        yield f"the {name} {f'waited {wait_text(thread.native)}'.rstrip()}:"
         lines = innermost_first(thread.native)
         yield from (f"  {line}" for line in lines[:MOST_NATIVE])
         if len(lines) > MOST_NATIVE:

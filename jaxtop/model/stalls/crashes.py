@@ -45,15 +45,26 @@ def has_known_end(host: Host) -> bool:
     return host.bye is not None or host.pulse_at is not None
 
 
-def ending(bye: Bye) -> str:
-    """Return how a script ended: "ended with ValueError at train.py:51 main: the message"."""
+def ending(bye: Bye, process_count: int | None) -> str:
+    """Return how a script ended: "ended with ValueError at train.py:51 main: the message".
+
+    `process_count` is that of its run, if it is known.
+    """
     error = bye.error
     if bye.reason == STUCK:
-        return "was ended by its agent: all processes of the run were stuck"
+        whole = (
+            "all processes of the run were" if process_count is not None and process_count > 1 else "it was"
+        )
+        return f"was ended by its agent: {whole} stuck"
     if error is None:
         return "was interrupted" if bye.status == INTERRUPTED else "ended"
     place = "" if error.place is None else f" at {line_text(error.place)}"
     return f"ended with {error.type}{place}" + (f": {error.message}" if error.message else "")
+
+
+def was_stuck(host: Host) -> bool:
+    """Return whether its agent has ended a process because it was stuck."""
+    return host.bye is not None and host.bye.reason == STUCK
 
 
 def exit_status(hosts: Iterable[Host]) -> str:

@@ -21,8 +21,17 @@ def native_text(frame: NativeFrame) -> str:
 
 
 def heading_of(native: NativeStack) -> str:
-    """Return the heading of native frames, with the reason if some are missing."""
-    return f"{HEADING}, incomplete: {native.why_incomplete}" if native.why_incomplete else HEADING
+    """Return the heading of native frames: what the thread waits for, and the reason if some are missing.
+
+    A function that tells is among the frames.
+    """
+    waits = f", waits {wait_text(native)}" if native.waits_for and not native.waits_in else ""
+    return HEADING + waits + (f", incomplete: {native.why_incomplete}" if native.why_incomplete else "")
+
+
+def wait_text(native: NativeStack) -> str:
+    """Return in what or for what a thread waits: "in gloo::allreduce"; empty if it is not known."""
+    return shorten(native.wait, LONGEST_FUNCTION)
 
 
 def innermost_first(native: NativeStack) -> list[str]:
@@ -37,13 +46,3 @@ def libraries_of(native: NativeStack) -> list[str]:
 def native_threads(stacks: Stacks) -> list[Thread]:
     """Return the threads whose native frames are known."""
     return [each for each in stacks.threads if each.native is not None]
-
-
-def waits_in(stacks: Stacks) -> str:
-    """Return the native function in which a process waits; empty if it is not known.
-
-    Other threads than the main one have native frames only if they communicate, and the main thread waits
-    for them.
-    """
-    found = [(each.is_main, each.native.waits_in) for each in stacks.threads if each.native is not None]
-    return next((name for _, name in sorted(found, key=lambda each: each[0]) if name), "")

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from jaxtop.model.naming.sentences import host_names
-from jaxtop.model.stalls.native import heading_of, innermost_first, libraries_of
+from jaxtop.model.stalls.native import heading_of, innermost_first, libraries_of, wait_text
 from jaxtop.model.stalls.stacks import StackGroup, line_text, place_text, stack_groups
 
 if TYPE_CHECKING:
@@ -73,7 +73,8 @@ class StackNode:
         if self.text:
             return self.library
         if self.thread is not None and not self.thread.frames and self.thread.native is not None:
-            return self.thread.native.waits_in
+            native = self.thread.native
+            return native.waits_in or wait_text(native)
         return place_text(self.innermost)
 
     @property
@@ -136,6 +137,6 @@ def search_text(host: Host) -> str:
 
 
 def native_lines(host: Host) -> list[str]:
-    """Return the native frames of all threads as text."""
+    """Return the native frames of all threads as text, and what they wait for."""
     found = [thread.native for thread in host.stacks.threads if thread.native is not None]
-    return [line for native in found for line in innermost_first(native)]
+    return [line for native in found for line in [native.waits_for, *innermost_first(native)] if line]

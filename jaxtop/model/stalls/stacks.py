@@ -94,6 +94,11 @@ def main_frames(stacks: Stacks) -> tuple[Place, ...]:
     return thread.frames if thread else ()
 
 
+def main_place(stacks: Stacks) -> Place | None:
+    """Return the innermost line of the script's own code on the main thread; None without stacks."""
+    return _place(main_frames(stacks))
+
+
 def is_waiting(stacks: Stacks) -> bool:
     """Return whether the main thread waits in JAX."""
     frames = main_frames(stacks)
@@ -107,7 +112,7 @@ def _group(hosts: list[Host]) -> StackGroup:
     return StackGroup(
         run=run_of(first),
         agents=tuple(host.agent for host in hosts),
-        place=_place(frames),
+        place=main_place(first.stacks),
         is_waiting=is_waiting(first.stacks),
         is_making=_is_making(frames),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import json
 import mmap
 import os
 import random
@@ -12,6 +13,7 @@ import struct
 import sys
 import threading
 from contextlib import contextmanager, suppress
+from subprocess import PIPE
 
 import pytest
 
@@ -22,7 +24,9 @@ from jaxtop_agent.native.objects import ElfObject, ElfObjects
 from jaxtop_agent.native.symbols import CodePlace, names_in
 from jaxtop_agent.native.unwinding import Unwinder
 from tests.cases import thorough
-from tests.support import eventually
+from tests.support import PYTHON, ROOT, environment, eventually, processes
+
+PROGRAM = ROOT / "tests" / "programs" / "waiting.py"
 
 SEEDS = [*range(3), *map(thorough, range(3, 30))]
 
@@ -100,6 +104,7 @@ def test_only_the_main_thread_and_threads_that_communicate_are_sampled(monkeypat
         monkeypatch.setattr(telling, "communicates", lambda frames: any(map(in_socket, frames)))
         (found,) = [each for each in sampling.sample((), (task,)) if each.task == task]
         assert found.is_current and found.stack.waits_in == "sock_recv"
+        assert found.stack.waits_for == "data from a socket"
         assert task not in [each.task for each in sampling.sample((task,), ())]
     assert not found.is_current
 
@@ -293,6 +298,52 @@ def test_without_communication_it_is_the_innermost_of_no_general_library():
     )
     assert telling.waits_in(frames("poll", library="libc.so.6")) == ""
     assert telling.waits_in(()) == ""
+
+
+PYTHON_FRAME = wire.NativeFrame(telling.PYTHON, telling.PYTHON, 0, 19)
+# Those of a callback that JAX calls in the launch of its program, the innermost first.
+CALLBACK = (
+    "nanobind::detail::obj_vectorcall", "nanobind::detail::api::operator()", "jax::XlaFfiPythonCpuCallback",
+    "xla::cpu::CollectiveThunk::Execute", "PjitFunction_tp_vectorcall",
+)  # fmt: skip
+
+
+def test_what_called_the_python_code_that_waits_tells_nothing():
+    inside = frames("clock_nanosleep", library="libc.so.6")
+    stack = (PYTHON_FRAME, *frames(*CALLBACK), PYTHON_FRAME, *inside)
+    assert telling.waits_in(stack) == "" and not telling.communicates(stack)
+    assert telling.waits_in((*stack, *frames("cuStreamSynchronize"))) == "cuStreamSynchronize"
+    assert telling.communicates((PYTHON_FRAME, *frames("xla::Run"), PYTHON_FRAME, *frames("ncclInit")))
+
+
+@pytest.mark.jax
+@pytest.mark.newest
+@pytest.mark.timeout(120)
+def test_a_callback_that_hangs_is_told_by_what_its_python_code_waits_for():
+    """JAX calls it on the main thread, in the launch."""
+    with processes([PYTHON, PROGRAM, "callback"], env=environment(1), imports_jax=True, stdout=PIPE) as (
+        process,
+    ):
+        (main,) = json.loads(process.stdout.readline())["sampled"]
+    assert [library for _, library, _ in main["frames"]].count(telling.PYTHON) > 1
+    assert (main["waits_in"], main["waits_for"]) == ("", "a time to pass (sleep)")
+
+
+@pytest.mark.parametrize(
+    ("function", "library"),
+    [
+        ("jax::BlockUntilReadyWithCancel", "libjax_common.so"),
+        ("nanobind::detail::nb_func_vectorcall_complex", "libjax_common.so"),
+        ("pybind11::cpp_function::dispatcher", "module.so"),
+        ("_PyEval_EvalFrameDefault", "module.so"),
+        ("PyObject_Vectorcall", "module.so"),
+        ("PjitFunction_tp_vectorcall", "libjax_common.so"),
+        ("closure_fcn", "_ctypes.cpython-311-x86_64-linux-gnu.so"),
+        ("ffi_call", "libffi.so.8.1.2"),
+    ],
+)
+def test_plumbing_between_python_and_libraries_tells_nothing(function, library):
+    assert telling.waits_in(frames(function, library=library)) == ""
 
 
 def test_only_libraries_of_the_system_are_general():

@@ -13,6 +13,7 @@ from msgspec.structs import replace as replace_struct
 from jaxtop import wire
 from jaxtop.features.postmortem import document as export
 from jaxtop.features.postmortem import kernel_log
+from jaxtop.features.postmortem.command import endings
 from jaxtop.model import exited, reported_findings
 from jaxtop.model.findings.postmortem import (
     COMPILED,
@@ -327,6 +328,46 @@ def test_a_process_that_died_has_a_postmortem_and_one_that_ended_has_none():
     staged.tell(0, wire.Bye(int(staged.at * 1000), "ended"))
     found = the_postmortem(staged)
     assert headline(found).endswith("died without a goodbye") and found.shortage is None
+
+
+LOCKED = wire.NativeStack((), waits_for="a lock or condition")
+
+
+def ended_when_stuck(processes, native=LOCKED, reason=wire.STUCK, status=wire.STUCK_STATUS):
+    """Each process stands at one line when its agent ends it; the state then, and the first host."""
+    frames = builders.well(processes=processes)
+    for index in range(processes):
+        main = wire.Thread("main", True, (PLACE, wire.Place("python3.11/queue.py", 9, "get")), native=native)
+        stacks, bye = wire.Stacks(0, (main,)), wire.Bye(int(builders.NOW * 1000), reason, None, status)
+        frames += [builders.frame(builders.agent_id(index), each, sequence=9) for each in (stacks, bye)]
+    state = builders.folded(frames)
+    return state, state.hosts[builders.agent_id(0)]
+
+
+def test_a_run_that_was_ended_when_stuck_shows_where_each_process_was():
+    state, host = ended_when_stuck(2)
+    lines = endings(state, builders.NOW)
+    how = "all processes of the run were stuck, exit status 138"
+    where = "it was at train.py:51 main and waited for a lock or condition"
+    assert [each.partition("ended by its agent: ")[2] for each in lines] == [f"{how}; {where}"] * 2
+    found = dict(facts(postmortem_of(state, host, State.ENDED)))
+    assert found["line"] == ("train.py:51 main",)
+    assert found["native"][0] == "the main thread waited for a lock or condition:"
+
+
+def test_a_run_of_one_process_that_was_ended_when_stuck_has_no_other_processes():
+    state, host = ended_when_stuck(1)
+    (only,) = endings(state, builders.NOW)
+    assert "was ended by its agent: it was stuck, exit status 138; it was at train.py:51 main" in only
+    assert headline(postmortem_of(state, host, State.ENDED)).endswith("its agent: it was stuck")
+    assert endings(ended_when_stuck(1, native=None)[0], builders.NOW)[0].endswith("train.py:51 main")
+
+
+def test_a_run_that_ended_by_itself_says_that_nothing_failed():
+    state, host = ended_when_stuck(1, reason="ended", status=0)
+    first, only = endings(state, builders.NOW)
+    assert first == "no process failed" and only.endswith("ended, exit status 0")
+    assert "line" not in dict(facts(postmortem_of(state, host, State.ENDED)))
 
 
 def test_what_grew_before_the_end_is_named():

@@ -97,10 +97,10 @@ def _kind(host: Host) -> object:
 
 def _crash_text(alike: list[Host], others: list[Host]) -> str:
     """Return who ended with which exception, with as much of its message as there is room for."""
-    bye = alike[0].bye
+    bye, count = alike[0].bye, alike[0].process_count
     assert bye is not None
     rest = f", then {host_names(others)} with another" if others else ""
-    return shorten(f"{host_names(alike)} {ending(bye)}", LONGEST_TEXT - len(rest)) + rest
+    return shorten(f"{host_names(alike)} {ending(bye, count)}", LONGEST_TEXT - len(rest)) + rest
 
 
 def _ended_early(facts: RunFacts) -> Iterator[Finding]:

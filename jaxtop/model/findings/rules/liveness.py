@@ -14,7 +14,6 @@ from jaxtop.model.stalls.case import DIFFERS_FOR, LOST, is_lost, was_still
 from jaxtop.model.stalls.crashes import crashed, crashed_by_loss, has_known_end
 from jaxtop.model.stalls.diagnosis import evidence
 from jaxtop.model.stalls.lulls import LAUNCHED, computes, has_stacks_of_now, running_of, uses_cpu
-from jaxtop.model.stalls.native import waits_in
 from jaxtop.model.tuning import Number
 from jaxtop.wire import LinkState
 
@@ -164,7 +163,7 @@ def _stalled(facts: RunFacts) -> Iterator[Finding]:
 
 
 def _of_processes(facts: RunFacts, stall: Diagnosis) -> Iterator[Evidence]:
-    """Yield what one that waits has launched last, and in which native functions it and the cause are."""
+    """Yield what one that waits has launched last, and what it and the cause wait in, or else wait for."""
     hosts = facts.cluster.hosts
     waiting = [hosts[agent] for agent in stall.waiting if agent in hosts]
     lulls = [host.pulse.lull for host in waiting if host.pulse.lull is not None]
@@ -172,11 +171,15 @@ def _of_processes(facts: RunFacts, stall: Diagnosis) -> Iterator[Evidence]:
         last = shorten(lulls[0].function, LONGEST_FUNCTION)
         yield Evidence("launched last", last, source="launch counters", at=lulls[0].since_ms / 1000)
     causes = [hosts[agent] for agent in stall.odd if agent in hosts]
-    for name, those in (("native function", waiting), ("native function of the cause", causes)):
-        known = [host for host in those if has_stacks_of_now(host) and waits_in(host.stacks)]
+    for function, what, those in (
+        ("native function", "waits for", waiting),
+        ("native function of the cause", "the cause waits for", causes),
+    ):
+        known = [host.stacks for host in those if has_stacks_of_now(host) and host.stacks.telling.wait]
         if known:
-            stacks = known[0].stacks
-            yield Evidence(name, waits_in(stacks), source="native stack", at=stacks.at_ms / 1000)
+            at, native = known[0].at_ms / 1000, known[0].telling
+            name = function if native.waits_in else what
+            yield Evidence(name, native.waits_in or native.waits_for, source="native stack", at=at)
 
 
 def _still_for(facts: RunFacts) -> float:

@@ -67,7 +67,8 @@ def host_pane(subject: HostSubject, ink: Ink, width: int, height: int) -> Text:
     elif subject.state.is_silent:
         step = _last_step(subject, ink)
         if subject.last.bye is not None and subject.last.error is not None:
-            step.insert(0, Text(text.printable(ending(subject.last.bye)), of_level(Level.BAD, ink), end=""))
+            last = ending(subject.last.bye, subject.last.process_count)
+            step.insert(0, Text(text.printable(last), of_level(Level.BAD, ink), end=""))
     else:
         step = [pairs([("step", _made_of(subject.step) if subject.step else "not found yet")], ink)]
     if subject.still is not None:
