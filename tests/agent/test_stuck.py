@@ -102,6 +102,18 @@ class TestStandstill:
         assert process.until_stuck() >= 90 * TIMES_LONGEST
 
 
+    @pytest.mark.parametrize("what", ["collects input", "reads or writes"])
+    def test_a_process_that_is_not_stuck_says_why(self, process, what):
+        process.busy = what
+        assert not process.look(int(LIMIT))
+        assert not process.standstill.moves_without_launches
+        assert not process.look(50)
+        assert process.standstill.moves_without_launches == what
+        process.busy = ""
+        process.until_stuck()
+        assert not process.standstill.moves_without_launches
+
+
 class TestAgreement:
     def report(self, agreement, index, now, run="r"):
         return agreement.note(wire.Still(run, index, 1), now)

@@ -68,6 +68,12 @@ class Standstill:
     def is_stuck(self) -> bool:
         return self.for_s >= self.patience
 
+    @property
+    def moves_without_launches(self) -> str:
+        """What the process did last, if it has launched nothing for as long as a stuck one; else empty."""
+        is_quiet = self._done_at > 0 and self._updated_at - self._done_at > self.patience + self.quiet_s
+        return self.moves if is_quiet and not self.is_stuck else ""
+
     def update(self, now: float, seen: Observation) -> None:
         late, self._updated_at = now - self._updated_at, now
         if late > LATE_S:

@@ -121,6 +121,8 @@ class StuckWatch:
         state = self._on
         if is_stuck:
             state += "; this process is stuck" + (f", but {waits}" if waits else "")
+        elif moves := self._standstill.moves_without_launches:
+            state += f"; this process launches nothing, but is not stuck: {moves}"
         if self._board.sources.get(NAME) != state:
             self._board.sources[NAME] = state
 
