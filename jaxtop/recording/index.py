@@ -210,7 +210,7 @@ def _scan(path: Path, content: mmap.mmap, index: Index) -> None:
 def _is_sound(content: mmap.mmap, at: int, code: int, after: int) -> bool:
     """Return whether the bytes present are a record; a wrong length must not skip other records."""
     if code == CHUNK_CODE:
-        return chunks.is_one(content, at) or (at + chunks.ENOUGH > len(content) < after)
+        return chunks.is_one(content, at) or (at + chunks.CHUNK_HEAD_BYTES > len(content) < after)
     if code not in _KNOWN:
         return False
     return chunks.find(content, at + 1, len(content) if code == _DATA_END else after) < 0

@@ -30,11 +30,11 @@ MOST_WAITING_BYTES = 64 << 20
 LEAST_FREE = room.LEAST_FREE_DISK
 LOOK_AT_DISK_EVERY = 10.0
 # Frames are normally written at the next flush. If this many bytes wait, they are written at once.
-MUCH = 64 << 10
+BATCH_BYTES = 64 << 10
 # Seconds to wait for the file to be closed after a failure.
 FAILED_WAIT = 1.0
 # Each file begins with the full state. A file shorter than this would hold little else.
-SHORTEST = 2.0
+MIN_FILE_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class RecordingWriter:
         if waiting > self._limits.waiting:
             self._fail(f"the disk is too slow: {in_bytes(waiting)} were waiting to be written")
             self._queue = deque()  # the writing thread may be blocked by a disk that does not answer
-        elif waiting > MUCH:
+        elif waiting > BATCH_BYTES:
             self._bell.set()
 
     def write_keyframe(self, keyframe: Keyframe) -> None:
@@ -238,7 +238,7 @@ class RecordingWriter:
     def _has_reached_limit(self, writer: Writer) -> bool:
         size, seconds = self._limits.size, self._limits.seconds
         age = time.monotonic() - self._begun
-        is_large = size is not None and writer.size >= size and age >= SHORTEST
+        is_large = size is not None and writer.size >= size and age >= MIN_FILE_SECONDS
         return is_large or (seconds is not None and age >= seconds)
 
     def _open(self) -> Writer:

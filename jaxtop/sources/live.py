@@ -37,7 +37,7 @@ BATCH = 2_000
 IDLE_STEP = 0.25
 PROBING_STEP = 0.05
 # With a thousand hosts something arrives every millisecond: poll at most every 20 ms, in batches.
-REST = 0.02
+POLL_INTERVAL_S = 0.02
 
 
 class LiveSource:
@@ -158,7 +158,7 @@ class LiveSource:
         self._relays.wait_with(poller)
         probing = [self._peers.wait_with(poller), self._seeking.wait_with(poller)]
         longest = min(timeout, PROBING_STEP if any(probing) else IDLE_STEP)
-        time.sleep(max(0.0, min(longest, self._now + REST - steady())))
+        time.sleep(max(0.0, min(longest, self._now + POLL_INTERVAL_S - steady())))
         poller.poll(int(max(0.0, longest) * 1000))
 
     # Messages

@@ -12,8 +12,11 @@ if TYPE_CHECKING:
 
     from jaxtop.sources.peers import FollowedAgent, Peers
 
-# The interval grows with the time for which processes have been missing.
-ASK_AGAIN_AFTER, RAREST, SHARE_OF_LACK = 2.0, 30.0, 0.1
+# The bounds of the seconds between two requests for a roster.
+MIN_REQUEST_INTERVAL_S = 2.0
+MAX_REQUEST_INTERVAL_S = 30.0
+# The interval, as a share of the time for which processes have been missing.
+INTERVAL_SHARE_OF_ABSENCE = 0.1
 
 
 @dataclass
@@ -64,6 +67,6 @@ class Rosters:
             self._complete = None
             run.lacks_since = run.lacks_since or now
             if now >= run.ask_due:
-                lacking = (now - run.lacks_since) * SHARE_OF_LACK
-                run.ask_due = now + min(max(ASK_AGAIN_AFTER, lacking), RAREST)
+                lacking = (now - run.lacks_since) * INTERVAL_SHARE_OF_ABSENCE
+                run.ask_due = now + min(max(MIN_REQUEST_INTERVAL_S, lacking), MAX_REQUEST_INTERVAL_S)
                 self._ask(members[0].requests, now)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.traces.parts import APART, NOT_MATCHED
+from jaxtop.traces.parts import ENDS_APART, NOT_MATCHED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -100,7 +100,7 @@ def _launches(of_device: Mapping[int, Sequence[ProgramRun]], seen: Seen) -> list
         if are_together(ones):
             found.append(ones)
         else:
-            seen.leave(APART, sum(run.busy_ns for run in ones))
+            seen.leave(ENDS_APART, sum(run.busy_ns for run in ones))
     return found
 
 

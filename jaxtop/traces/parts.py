@@ -36,7 +36,7 @@ CONTAINER = re.compile(r"(while|conditional|cond|call|async-start|async-update|a
 # Why device time belongs to no launch.
 NO_CALL = "nothing in the trace names the launch"
 NOT_MATCHED = "the launches of several devices could not be matched"
-APART = "collectives of a launch ended at different times"
+ENDS_APART = "collectives of a launch ended at different times"
 
 
 class DeviceLaunch(NamedTuple):

@@ -35,11 +35,13 @@ PORTS = 2048
 BACKLOG = 4096
 # After this many seconds without data the kernel passes a connection on. Viewers and probes send at once.
 SPEAKS_WITHIN = 30
-# The most connections of all viewers and requests, and the fraction of the free descriptors: 1/SHARE.
-MOST, SHARE = 128, 4
+# The number of connections of all viewers and requests.
+MAX_CONNECTIONS = 128
+# Connections may use one part in this many of the free descriptors.
+DESCRIPTOR_FRACTION = 4
 # With fewer free descriptors than this, connections are accepted one at a time. The cost: while Python is
 # blocked, only one more connection is greeted, and a new viewer takes the process for stopped.
-FEW = 512
+MIN_FREE_DESCRIPTORS = 512
 COUNT_EVERY_S = 1.0
 ADDED_WITHIN_S = 1.0
 # While this many come a second, their queue is short: a viewer's connection would wait behind all in it.
@@ -181,7 +183,7 @@ class Listener:
     def _count_descriptors(self, now: float) -> None:
         """Accept connections one at a time from now on if few descriptors are left, else all."""
         self._counted, self._are_armed = now, False
-        if descriptors_left() + len(self._open) >= FEW:
+        if descriptors_left() + len(self._open) >= MIN_FREE_DESCRIPTORS:
             for each in self._entries:
                 each.accept_all()
             self._entries = []
@@ -293,12 +295,14 @@ def _entry(fd: int) -> Entry:
         if (found := entry(fd)) is not None:
             return found
         time.sleep(0.001)
-    raise NoRoom(f"less than {FEW} file descriptors are left, and connections cannot be limited here")
+    raise NoRoom(
+        f"less than {MIN_FREE_DESCRIPTORS} file descriptors are left, and connections cannot be limited here"
+    )
 
 
 def most_connections(own: int = 0) -> int:
     """Return how many connections may be open, if `own` of them already are."""
-    return max(0, min(MOST, (descriptors_left() + own) // SHARE))
+    return max(0, min(MAX_CONNECTIONS, (descriptors_left() + own) // DESCRIPTOR_FRACTION))
 
 
 def descriptors_left() -> int:

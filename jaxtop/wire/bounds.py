@@ -31,8 +31,8 @@ TimeS = Annotated[float, Meta(ge=0, le=LATEST_S)]
 # A larger absolute value makes sums and ranges overflow a machine word.
 WireInteger = Annotated[int, Meta(ge=-(1 << 62), le=1 << 62)]
 # Small enough for sums over all functions of a process.
-MOST = 1 << 53
-Count = Annotated[int, Meta(ge=0, le=MOST)]
+MAX_COUNT = 1 << 53
+Count = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
 # What a finding rests on: no infinity, and no NaN.
 Measure = Annotated[float, Meta(ge=-float(1 << 62), le=float(1 << 62))]
 Process = Annotated[int, Meta(ge=0, le=MAX_PROCESSES)]
@@ -73,4 +73,4 @@ def to_seconds(ns: int) -> float:
 
 def counted(amount: int) -> int:
     """Return what a field for counts may contain: sums of numbers that no honest peer sends are cut."""
-    return min(max(0, amount), MOST)
+    return min(max(0, amount), MAX_COUNT)

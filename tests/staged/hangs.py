@@ -25,7 +25,7 @@ def tick(monkeypatch):
     """A second passes between two questions."""
     seconds = count(int(BEGAN))
     monkeypatch.setattr(stuck, "now_ms", lambda: next(seconds) * 1000)
-    monkeypatch.setattr(stuck, "SOON", 0.0)
+    monkeypatch.setattr(stuck, "SECOND_REQUEST_S", 0.0)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 # The collectors that also run without viewers while this process writes reports (`reporting/`).
-REPORTED = frozenset({"memory", "rhythm"})
+REPORT_COLLECTORS = frozenset({"memory", "rhythm"})
 
 
 class Collector(Protocol):

@@ -33,7 +33,7 @@ LONGEST_LINEAGE, LONGEST_ROLE = 100, 40
 ROLE = "JAXTOP_ROLE"
 
 # An address with a port: all parts before it may be missing, and the path.
-SERVED = re.compile(
+SERVED_ADDRESS = re.compile(
     r"(?:http://)?(?P<host>localhost|127(?:\.\d{1,3}){3}|\[::1\])?:?(?P<port>\d{1,5})(?P<path>/[!-~]*)?",
     re.IGNORECASE,
 )
@@ -228,7 +228,7 @@ class _Given:
         words = str(value or "").strip()
         if not words or words.lower() in OFF:
             return None
-        found = SERVED.fullmatch(words)
+        found = SERVED_ADDRESS.fullmatch(words)
         if found is None or not 0 < (port := int(found["port"])) < 1 << 16:
             why = "no address of this machine, such as http://127.0.0.1:8000/metrics"
             self._ignore(name, value, why, "none")

@@ -36,7 +36,7 @@ def breathe() -> None:
 SLICE_S = 0.002
 # Seconds of rest for each second of work. A script that launches small operations releases the GIL at each
 # launch. If a pause had room for only one launch, the script would make one launch per slice.
-REST = 4.0
+REST_PER_WORK_SECOND = 4.0
 # Up to this debt a pause is at most as long as a slice, so that short work ends soon.
 DEBT_S = 0.02
 
@@ -80,7 +80,7 @@ class WorkSlices:
 
     def rest(self, *, briefly: bool = False) -> None:
         """Release the GIL to others; `briefly` if the caller holds objects that the script may drop."""
-        self._debt += REST * (time.thread_time() - self._cpu)
+        self._debt += REST_PER_WORK_SECOND * (time.thread_time() - self._cpu)
         if self._is_urgent():
             self._debt = 0.0
         pause = self._debt if self._debt > DEBT_S and not briefly else min(self._debt, SLICE_S)

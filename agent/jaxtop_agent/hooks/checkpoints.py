@@ -28,7 +28,8 @@ COMPLETE = frozenset(
         "/jax/checkpoint/write/async/total_duration_secs",
     }
 )
-REMEMBERED = 256
+# The number of reports that are kept until the ledger reads them.
+MAX_REPORTS = 256
 
 
 class Blocked(NamedTuple):
@@ -46,9 +47,9 @@ class CheckpointReports:
     name = "checkpoints"
 
     def __init__(self) -> None:
-        self.blocked: deque[Blocked] = deque(maxlen=REMEMBERED)
+        self.blocked: deque[Blocked] = deque(maxlen=MAX_REPORTS)
         # When a checkpoint was complete, and when it had begun.
-        self.complete: deque[tuple[float, float]] = deque(maxlen=REMEMBERED)
+        self.complete: deque[tuple[float, float]] = deque(maxlen=MAX_REPORTS)
         self._listeners = jaxprivate.MonitoringListeners(_ignore, self._ended, _ignore)
 
     def install(self) -> str:

@@ -16,7 +16,7 @@ from jaxtop.base.clock import now_ms
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.core import threads
 from jaxtop_agent.core.waiting import wait
-from jaxtop_agent.hooks.launches import REMEMBERED
+from jaxtop_agent.hooks.launches import MAX_LAUNCHES
 from jaxtop_agent.ledger.account import Account
 from jaxtop_agent.ledger.evidence import StackKinds, evaluates
 from jaxtop_agent.ledger.pieces import (
@@ -45,12 +45,15 @@ if TYPE_CHECKING:
 
 NAME = "ledger"
 EVERY_S, SEND_EVERY_S, POINT_EVERY_S = 2.0, 10.0, 10.0
-# An older process looks less often: a kill then loses what is little beside the rest. Where it launches much,
-# all that is remembered would be launched between two looks.
-OLD_S, OLD_EVERY_S, MANY_LAUNCHES = 120.0, 4.0, REMEMBERED // 4
+# The age from which a process updates its ledger less often: a kill then loses a small share of the account.
+OLD_PROCESS_S = 120.0
+# The seconds between two updates of an older process.
+OLD_PROCESS_INTERVAL_S = 4.0
+# With more launches between two updates the interval stays short: only `MAX_LAUNCHES` are remembered.
+MAX_LAUNCHES_PER_TURN = MAX_LAUNCHES // 4
 MOST_SAMPLES = 2048
 # Steps begin with the first launch of a function that is launched this often.
-REPEATED = 3
+MIN_FIRST_STEP_LAUNCHES = 3
 # For this long after the first step, there are few samples of steps yet.
 NEW_FOR_S = 30.0
 # Or they begin when this many looks in a row find this many launches of JAX's own functions each.
@@ -58,7 +61,7 @@ BUSY_LOOKS, MANY_OPERATIONS = 5, 100
 # A save that samples saw this close to a reported one is the same. Reports of the same save differ by less.
 SAME_SEEN_MS, SAME_REPORTED_MS = 1000, 50
 # `agent.step()` stands for a function where launches are not counted.
-REPORTED = -2
+REPORTED_STEP = -2
 
 
 class LedgerKeeper:
@@ -89,7 +92,7 @@ class LedgerKeeper:
         self._scalars: Courses | None = Courses(board, progress, hooks.trackers, scraper, self._started_ms)
         self._samples: deque[Sighting] = deque(maxlen=MOST_SAMPLES)
         self._launched_ns = 0
-        self._recent: deque[LaunchAt] = deque(maxlen=REMEMBERED)
+        self._recent: deque[LaunchAt] = deque(maxlen=MAX_LAUNCHES)
         self._seen: Counter[int] = Counter()  # launches by function, until steps have begun
         self._first: dict[int, float] = {}
         self._has_launched, self._launched_lately = False, 0
@@ -99,7 +102,7 @@ class LedgerKeeper:
         self._compiled_ms = 0
         self._blocked: list[tuple[float, float, str]] = []  # saves that ended, by whom they were seen
         # How many bytes the process had written, by time: for the bytes of checkpoints.
-        self._written: deque[tuple[float, int]] = deque(maxlen=REMEMBERED)
+        self._written: deque[tuple[float, int]] = deque(maxlen=MAX_LAUNCHES)
         self._saves: deque[wire.Save] = deque(maxlen=wire.MOST_SAVES)
         self._points: list[wire.LedgerPoint] = []
         self._point_every_ms = POINT_EVERY_S * 1000
@@ -141,8 +144,10 @@ class LedgerKeeper:
 
     def _pause(self) -> float:
         """Return the seconds until the next look."""
-        is_old = time.monotonic() - self._began > OLD_S
-        return OLD_EVERY_S if is_old and self._launched_lately <= MANY_LAUNCHES else EVERY_S
+        is_old = time.monotonic() - self._began > OLD_PROCESS_S
+        return (
+            OLD_PROCESS_INTERVAL_S if is_old and self._launched_lately <= MAX_LAUNCHES_PER_TURN else EVERY_S
+        )
 
     def _read_scalars(self, read: Callable[[Courses], None]) -> None:
         """Follow the scalars of the script: on this thread, since a disk may keep the one that reads."""
@@ -177,7 +182,7 @@ class LedgerKeeper:
         if hook is None:
             calls = self._progress.calls_since(self._launched_ns)
             self._launched_ns = calls[-1].at if calls else self._launched_ns
-            return [LaunchAt(each.at / 1e9, REPORTED) for each in calls], True
+            return [LaunchAt(each.at / 1e9, REPORTED_STEP) for each in calls], True
         is_whole = hook.reaches_back(self._launched_ns)
         found: list[FunctionLaunch] = hook.all_since(self._launched_ns)
         if not found:
@@ -233,7 +238,7 @@ class LedgerKeeper:
                 continue
             self._first.setdefault(each.function, each.at)
             self._seen[each.function] += 1
-            if self._seen[each.function] >= REPEATED:
+            if self._seen[each.function] >= MIN_FIRST_STEP_LAUNCHES:
                 self._begin_steps(self._first[each.function])
                 return launches
         self._find_steps_of_operations(launches)

@@ -15,7 +15,7 @@ FIRST_MS = 2_000
 LONGEST_MS = 86_400_000
 LONGEST_NAME = 200
 # What a float of four bytes can hold; larger values are drawn as infinite ones.
-LARGEST = 3e38
+MAX_VALUE = 3e38
 # A time in a file may be rounded.
 CLOCKS_DIFFER_MS = 1_000
 # Seconds between two messages with curves: fewer at first, and more with more processes or bytes.
@@ -110,7 +110,7 @@ class CurveKeeper:
         count = self._counts[place] = self._counts[place] + 1
         before = self._means[place]
         mean = value if count == 1 else before + (value - before) / count
-        self._means[place] = mean if isfinite(mean) and abs(mean) <= LARGEST else inf
+        self._means[place] = mean if isfinite(mean) and abs(mean) <= MAX_VALUE else inf
 
     def _halve(self) -> None:
         """Make one value of each two, over twice the time."""

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 NO_COLLECTIVES = "no program has collectives"
 NOT_READ = "for programs to be read"
-FEWEST = 2
+# A program with fewer launches in a window is not a part of the step.
+MIN_LAUNCHES = 2
 # After this many seconds without a launch a window would be empty.
 IDLE_S = 5.0
 # A function that is launched this many times less often than another is not a step: it may be an evaluation.
@@ -74,7 +75,7 @@ class Load:
 
         Another variant of a function is another program: it shows which one is launched now.
         """
-        launched = {name for name, count in self._launches_by_program().items() if count >= FEWEST}
+        launched = {name for name, count in self._launches_by_program().items() if count >= MIN_LAUNCHES}
         inventories = self._board.programs.inventories
         return {key for key, each in inventories.items() if each.collectives and key[0] in launched}
 
@@ -83,7 +84,9 @@ class Load:
 
         Their windows show how long launches take. They are not worth more than that, so nothing is tried out.
         """
-        launched = {name: count for name, count in self._launches_by_program().items() if count >= FEWEST}
+        launched = {
+            name: count for name, count in self._launches_by_program().items() if count >= MIN_LAUNCHES
+        }
         often = max(launched.values(), default=0)
         sizes = [recorded.get(name) for name, count in launched.items() if count * RARE >= often]
         return bool(sizes) and all(size is not None and size <= FEW_EVENTS for size in sizes)
@@ -145,7 +148,7 @@ def seconds_between(
     Programs with collectives take precedence. None if no program was launched repeatedly; if none of these
     is known to have collectives, the fastest may be no step, so the slowest counts as the fastest too.
     """
-    repeated = {name: count for name, count in launched.items() if count >= FEWEST}
+    repeated = {name: count for name, count in launched.items() if count >= MIN_LAUNCHES}
     reducing = {name: count for name, count in repeated.items() if name in with_collectives}
     among = reducing or repeated
     if not among:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # A note of the hook comes after its launch by at most this share of the time until the next launch. Clocks
 # that are further apart would take one launch for another.
-LATEST = 0.25
+MAX_NOTE_DELAY = 0.25
 # A launch outside JAX's fast path is noted just before it.
 EARLIEST_NS = 1_000_000
 
@@ -64,7 +64,7 @@ def _matched(
         if following is None:
             before = executed[order[place - 1]] if place else None
             following = end + (start - before[1] if before is not None else 4 * EARLIEST_NS)
-        latest = end + LATEST * max(0, following - end)
+        latest = end + MAX_NOTE_DELAY * max(0, following - end)
         inside = range(bisect_left(times, start - EARLIEST_NS), bisect_left(times, latest))
         after = [i for i in inside if times[i] >= start] or list(inside)
         if len(after) != 1:

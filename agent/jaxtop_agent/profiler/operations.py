@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MOST_PROGRAMS, MOST_OPERATIONS, ALL_OPERATIONS = 8, 40, 120
 LONGEST_NAME = 80
 # The largest figure that a message may have.
-MOST = 1 << 53
+MAX_FIGURE = 1 << 53
 UNKNOWN = Executed("")
 
 
@@ -187,6 +187,6 @@ def _operation(name: str, shown: _Times, known: Executed) -> Operation:
         source=known.line,
         time_us=round(runs.ns / 1000),
         runs=count,
-        flops=None if known.operations is None else min(known.operations, MOST),
-        bytes=None if known.bytes is None else min(known.bytes, MOST),
+        flops=None if known.operations is None else min(known.operations, MAX_FIGURE),
+        bytes=None if known.bytes is None else min(known.bytes, MAX_FIGURE),
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from heapq import nlargest
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop_agent.programs.calls import CALLS_ONE, DEEPEST, MOST_TIMES, applied_by, made_by, runs
+from jaxtop_agent.programs.calls import CALLS_ONE, MAX_CALL_DEPTH, MOST_TIMES, applied_by, made_by, runs
 from jaxtop_agent.programs.counting import APPLIES, FUSIONS, CountedCost, Extent, cost, results
 from jaxtop_agent.programs.executed import Executed, InstructionCost, Notes, kind_of, kind_of_fusion
 from jaxtop_agent.programs.loops import Loops
@@ -214,7 +214,7 @@ class OperationSums:
         order: dict[str, None] = {}
 
         def visit(name: str, depth: int) -> None:
-            if name in order or name not in self._summaries or depth > DEEPEST:
+            if name in order or name not in self._summaries or depth > MAX_CALL_DEPTH:
                 return
             for call in self._summaries[name].calls:
                 for called in call.names if call.touches else ():
@@ -268,7 +268,7 @@ class OperationSums:
         if computation in self._works:
             return self._works[computation]
         summary = self._summaries.get(computation)
-        if summary is None or depth > DEEPEST:
+        if summary is None or depth > MAX_CALL_DEPTH:
             return _UNKNOWN
         self._works[computation] = _UNKNOWN  # ends recursion: a computation that calls itself has no figure
         operations, touched, at_least = summary.operations, summary.bytes, summary.at_least

@@ -48,11 +48,12 @@ _IDLE = frozenset({"parameter", "constant", "tuple", "partition-id", "clamp", "b
 _IS_MARKED = 'is_spmd_generated="true"'
 _DIMENSIONS = re.compile(r"\bdimensions=\{(\d+)\}")
 _INDEX = re.compile(r"\bindex=(\d+)")
-FARTHEST = 64
+MAX_SEARCH_STEPS = 64
 # The most instructions of a program that are stored for the search; one takes up to a kilobyte.
 MOST_INSIDE = 16_384
 BETWEEN_PAUSES = 32
-LONGEST = 60
+# The length of the name of the code that caused a resharding.
+MAX_NAME_CHARS = 60
 
 
 class Added(NamedTuple):
@@ -152,7 +153,7 @@ class Partitioner:
         None if the result leaves the computation as well: it may have the form that the script wants there.
         """
         users, name = self._users_in(found.computation, pause), found.instruction.name
-        for _ in range(FARTHEST):
+        for _ in range(MAX_SEARCH_STEPS):
             uses = users.get(name, [])
             if not uses or any(each.opcode == "tuple" for each, _ in uses):
                 break
@@ -183,9 +184,9 @@ class Partitioner:
         if origin is None:
             return "", "", ""
         if origin.opcode == "parameter":
-            return shorten(legible(origin.name_stack), LONGEST), self._sharded(origin), ""
+            return shorten(legible(origin.name_stack), MAX_NAME_CHARS), self._sharded(origin), ""
         line, result = frames.line(origin), f"the result of {origin.source or origin.opcode}"
-        return shorten(f"{result} ({line})" if line else result, LONGEST), "", line
+        return shorten(f"{result} ({line})" if line else result, MAX_NAME_CHARS), "", line
 
     def _origin(self, found: FoundCollective) -> tuple[Instruction | None, list[Instruction]]:
         """Return the argument of the program, or the operation, whose value a collective moves.
@@ -195,7 +196,7 @@ class Partitioner:
         computation, passed = found.computation, []
         instruction: Instruction | None = found.instruction
         index: int | None = None  # of an element, while `instruction` is a tuple
-        for _ in range(FARTHEST):
+        for _ in range(MAX_SEARCH_STEPS):
             if instruction is None:
                 break
             passed.append(instruction)
@@ -282,7 +283,7 @@ def _only_sliced(listed: list[Instruction]) -> dict[int, Instruction]:
         for each, place in users.get(name, []):
             if each.opcode == "dynamic-slice" and place == 0:
                 found = each
-            elif each.opcode in _MOVES and depth < FARTHEST:
+            elif each.opcode in _MOVES and depth < MAX_SEARCH_STEPS:
                 found = sliced(each.name, depth + 1)
             else:
                 return None

@@ -16,8 +16,10 @@ from jaxtop_agent.arrays.origins import is_library
 
 # Printing the frames holds the GIL for 0.3 µs per instruction of the module.
 MOST_INSTRUCTIONS = 10_000
-LONGEST = 60
-DEEPEST = 64
+# The length of the text of a file and line.
+MAX_PLACE_CHARS = 60
+# The number of frames that are searched for a line of the script.
+MAX_FRAMES = 64
 _FILE_NAME = re.compile(r'^(\d+) "([^"\\]*(?:\\.[^"\\]*)*)"$', re.MULTILINE)
 _LOCATION = re.compile(r"^(\d+) \{file_name_id=(\d+)[^}]*? line=(\d+)", re.MULTILINE)
 _FRAME = re.compile(r"^(\d+) \{file_location_id=(\d+)(?: parent_frame_id=(\d+))?", re.MULTILINE)
@@ -30,7 +32,7 @@ class FileLine(NamedTuple):
     line: int
 
     def __str__(self) -> str:
-        return shorten(f"{legible(os.path.basename(self.file))}:{self.line}", LONGEST)  # noqa: PTH119 - only text is cut
+        return shorten(f"{legible(os.path.basename(self.file))}:{self.line}", MAX_PLACE_CHARS)  # noqa: PTH119 - only text is cut
 
 
 class Located(Protocol):
@@ -79,7 +81,7 @@ class Frames:
         if frame is None:
             return None if located.place is None else FileLine(*located.place)
         found = [self._frames[frame].place] if frame in self._frames else []
-        for _ in range(DEEPEST):
+        for _ in range(MAX_FRAMES):
             if frame not in self._frames:
                 break
             place, frame = self._frames[frame]

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from jaxtop_agent.core.board import Board
 
 EVERY_S = 2.0
-# How many levels up an ancestor is looked for.
-HIGHEST = 16
-# The most that are listed: a roster has to fit into one message.
-MOST = 500
+# The number of ancestors that are searched for an agent.
+MAX_ANCESTORS = 16
+# The number of peers in a roster, which has to fit into one message.
+MAX_PEERS = 500
 
 
 class Kin:
@@ -55,7 +55,7 @@ class Kin:
         listed = family if eldest.agent == own.agent else [eldest]
         kin = tuple(
             _peer(hello)
-            for hello in sorted(listed, key=lambda hello: hello.agent)[:MOST]
+            for hello in sorted(listed, key=lambda hello: hello.agent)[:MAX_PEERS]
             if hello.agent != own.agent and (hello.run is None or hello.run != run)
         )
         if kin != self._board.registrar.kin:
@@ -74,7 +74,7 @@ def adopted(family: Family) -> Family:
         if (each.hello.boot, each.hello.pid_namespace) == place and not each.is_stale
     }
     pid = os.getppid()
-    for _ in range(HIGHEST):
+    for _ in range(MAX_ANCESTORS):
         if (hello := known.get(pid)) is not None and hello.family:
             return Family(hello.family, hello.name or "python", hello.role or "")
         above = processes.parent_of(pid)

@@ -114,7 +114,7 @@ class Sampler:
             self._board.bells.publisher.ring()
 
     def _runs_unwatched(self, collector: collectors.Collector) -> bool:
-        is_reported = self._board.is_reporting and collector.name in collectors.REPORTED
+        is_reported = self._board.is_reporting and collector.name in collectors.REPORT_COLLECTORS
         return collector.also_unwatched or is_reported
 
     def _client(self) -> Any:

@@ -39,7 +39,10 @@ SEND_EVERY_S = 3.0
 # At first, and after a change of the rhythm, samples come sooner until there are enough: at most for this
 # long, because there may be no Python to sample.
 SOON_EVERY_S, SOON_FOR_S = 0.1, 8.0
-MOST_LINES, DEEPEST = 6, 40
+# The number of lines in a message.
+MAX_LINES = 6
+# The number of frames that are searched for a line of the script.
+MAX_FRAMES = 40
 # Reading the waits for a core costs as much as half a sample.
 DELAY_EVERY_S = 1.0
 # Samples also come sooner until a while after steps are launched, at most for this long: nothing else says
@@ -138,7 +141,7 @@ class MainThread:
 
     def _message(self, now: float) -> wire.Activity:
         by_activity = Counter(each.activity for each in self._samples)
-        lines = Counter((each.place, each.activity) for each in self._samples).most_common(MOST_LINES)
+        lines = Counter((each.place, each.activity) for each in self._samples).most_common(MAX_LINES)
         first, last = self._samples[0], self._samples[-1]
         return wire.Activity(
             now_ms(),
@@ -192,7 +195,7 @@ def _read(
     frames.clear()
     if frame is None:
         return None
-    stack = running.stack(frame, DEEPEST)
+    stack = running.stack(frame, MAX_FRAMES)
     del frame
     try:
         activity = _activity(stack, hooks)

@@ -69,5 +69,5 @@ class Caught:
                 if first_line(raised.message) == error.message:
                     with suppress(ValueError):  # another thread goes on, and its exceptions replaced this one
                         self._latest.remove(raised)
-                    return replace(error, function=shorten(raised.function, stacks.LONGEST))
+                    return replace(error, function=shorten(raised.function, stacks.MAX_NAME_CHARS))
         return error

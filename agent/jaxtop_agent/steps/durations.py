@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-# A gap this many times as long as usual is a pause: the script saved its state, or a user stopped it. A
-# shorter gap than SHORTEST_PAUSE_NS is not a pause, however short the steps are.
-PAUSE, SHORTEST_PAUSE_NS = 10, 250_000_000
+# A gap this many times as long as usual is a pause: the script saved its state, or a user stopped it.
+PAUSE_FACTOR = 10
+# A shorter gap is not a pause, however short the steps are.
+MIN_PAUSE_NS = 250_000_000
 # JAX launches at most this many programs ahead of the device.
-AHEAD = 32
+MAX_PROGRAMS_AHEAD = 32
 # A gap this short is only the time that launching takes. The waits are in the few gaps that are much longer.
 ONLY_LAUNCHED_NS = 3_000_000
 # The gaps over which the launches of each function per step are counted.
-COUNTED = 64
+COUNTED_GAPS = 64
 # If steps seem to take less than one part in this many of the time, the script waits for them elsewhere.
 HARDLY_SEEN = 10
 # A gap this many times as long as usual ends a stretch in which launches ran ahead of the device.
@@ -54,7 +55,7 @@ class StepTook(NamedTuple):
 
 def launches_a_step(gaps: Sequence[StepGap]) -> dict[int, float]:
     """Return how often a step launches each of its usual functions."""
-    usual, latest = _usual(gaps), gaps[-COUNTED:]
+    usual, latest = _usual(gaps), gaps[-COUNTED_GAPS:]
     steps = sum(gap.steps for gap in latest)
     return {each: sum(gap.launched.get(each, 0) for gap in latest) / steps for each in usual}
 
@@ -102,13 +103,13 @@ def usual_step(gaps: Sequence[StepGap]) -> tuple[float, frozenset[int]] | None:
 def from_wait_to_wait(gaps: Sequence[StepGap]) -> tuple[Sequence[StepGap], Sequence[StepGap]]:
     """Return the gaps whose work is paid for among them, and those after them whose wait is still to come.
 
-    A wait pays for launches of up to AHEAD gaps before it. Those of the first wait may be older than all gaps
-    here, so the gaps up to it are left out. All gaps are returned where no two waits are that close to the
-    ends, or less than half of the gaps lie between them.
+    A wait pays for launches of up to MAX_PROGRAMS_AHEAD gaps before it. The launches of the first wait may be
+    older than all gaps here, so the gaps up to it are left out. All gaps are returned where no two waits are
+    that close to the ends, or less than half of the gaps lie between them.
     """
     usual = sum(gap.duration for gap in gaps) / sum(gap.steps for gap in gaps)
     waits = [i for i, gap in enumerate(gaps) if gap.duration > WAITED * usual * gap.steps]
-    if not waits or waits[0] >= AHEAD or len(gaps) - 1 - waits[-1] > AHEAD:
+    if not waits or waits[0] >= MAX_PROGRAMS_AHEAD or len(gaps) - 1 - waits[-1] > MAX_PROGRAMS_AHEAD:
         return gaps, ()
     if (waits[-1] - waits[0]) * 2 < len(gaps):
         return gaps, ()
@@ -122,9 +123,9 @@ def _one_by_one(gaps: Sequence[StepGap], cut: Sequence[StepGap], usual: float) -
     for whole, gap in zip(gaps, cut, strict=True):
         each = gap.duration / gap.steps
         is_whole = gap is whole
-        if each <= max(usual * PAUSE, SHORTEST_PAUSE_NS) and (is_whole or each > usual / 2):
+        if each <= max(usual * PAUSE_FACTOR, MIN_PAUSE_NS) and (is_whole or each > usual / 2):
             stretch.append(gap)
-            debt = min(max(0.0, debt + usual - each), usual * AHEAD)
+            debt = min(max(0.0, debt + usual - each), usual * MAX_PROGRAMS_AHEAD)
             owed_from = owed_from if debt else len(stretch)
             continue
         if usual * WAITED < each <= WAITED * debt:  # this gap is the wait for the steps launched ahead

@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from jaxtop_agent.core.board import Board, Topology
 
 NCCL, CORES = "nccl", "tpu cores"
-# Seconds from the first question to the second, which shows whether something still moves; then between two.
-SOON, LATER = 5.0, 30.0
+# Seconds from the first request to the second, which shows whether something still moves.
+SECOND_REQUEST_S = 5.0
+# Seconds between two later requests.
+REQUEST_INTERVAL_S = 30.0
 # Runs of one user on one machine share NCCL's port, and a connection reaches any of them.
 TRIES = 4
 
@@ -50,7 +52,7 @@ class Stuck:
         if time.monotonic() >= self._due:
             self._ask(topology, CORES if vendor == "tpu" else NCCL)
             self._asked += 1
-            self._due = time.monotonic() + (SOON if self._asked == 1 else LATER)
+            self._due = time.monotonic() + (SECOND_REQUEST_S if self._asked == 1 else REQUEST_INTERVAL_S)
         return max(0.0, self._due - time.monotonic())
 
     def _ask(self, topology: Topology, source: str) -> None:
