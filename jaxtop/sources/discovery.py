@@ -20,7 +20,7 @@ from jaxtop.wire import LinkState
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from jaxtop.store.runfiles import Past
+    from jaxtop.store.runfiles import PastProcess
     from jaxtop.wire import Hello
 
 ANSWERS_WITHIN_S = 0.3
@@ -151,7 +151,7 @@ def _seeds_of_job(show: Callable[[str], None]) -> list[Seed]:
 def _seeds_of(
     target: str,
     found: list[runfiles.RunFile],
-    endings: Callable[[], list[Past]],
+    endings: Callable[[], list[PastProcess]],
     address_map: AddressMap,
     *,
     with_ended: bool,
@@ -177,7 +177,9 @@ def _seeds_of(
     return ended if ended and not any(map(_answers, at_address[0].endpoints)) else at_address
 
 
-def _known_to_end(target: str, endings: list[Past], unknown: NoTarget, *, with_ended: bool) -> list[Seed]:
+def _known_to_end(
+    target: str, endings: list[PastProcess], unknown: NoTarget, *, with_ended: bool
+) -> list[Seed]:
     """Return the agents of a run that ended; raise why there are none, or that it has ended."""
     ended = _ended(target, endings)
     if ended and not with_ended:
@@ -195,7 +197,7 @@ def _is_of(target: str, hello: Hello) -> bool:
     return target in (hello.name, hello.run, hello.agent, hello.family)
 
 
-def _ended(target: str, endings: list[Past]) -> list[Seed]:
+def _ended(target: str, endings: list[PastProcess]) -> list[Seed]:
     """Return the agents of a run that ended; of several runs of one name, those of the latest."""
     named = [each for each in endings if _is_of(target, each.hello)]
     return [

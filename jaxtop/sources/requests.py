@@ -25,17 +25,17 @@ ANSWER_WITHIN = 4.0
 MOST_OPEN, DESCRIPTORS_EACH = 256, 6
 
 
-class Answered(Protocol):
+class ReplyCallback(Protocol):
     """A callback for an answer: the reply, or None if none came, and the messages that came with it."""
 
     def __call__(self, reply: wire.Reply | None, frames: list[wire.Frame], /) -> None: ...
 
 
 @dataclass
-class _Asked:
+class _OpenRequest:
     endpoint: str
     request: wire.Request
-    answered: list[Answered]
+    answered: list[ReplyCallback]
     noticed: Callable[[LinkChange], object]
     until: float = 0.0  # set when the request is sent
 
@@ -56,15 +56,15 @@ class RequestPool:
         self._server = server
         self._rejected = rejected
         self._descriptors = descriptors
-        self._open: dict[Question, _Asked] = {}
-        self._waiting: deque[_Asked] = deque()
+        self._open: dict[Question, _OpenRequest] = {}
+        self._waiting: deque[_OpenRequest] = deque()
 
     def ask(
         self,
         endpoint: str,
         request: wire.Request,
         now: float,
-        answered: Answered,
+        answered: ReplyCallback,
         noticed: Callable[[LinkChange], object] = lambda _: None,
     ) -> None:
         """Send a request. An equal request to the same agent under way is shared, and both get the reply."""
@@ -72,7 +72,7 @@ class RequestPool:
             if each.endpoint == endpoint and each.request == request:
                 each.answered.append(answered)
                 return
-        self._waiting.append(_Asked(endpoint, request, [answered], noticed))
+        self._waiting.append(_OpenRequest(endpoint, request, [answered], noticed))
         self._begin(now)
 
     def wait_with(self, poller: zmq.Poller) -> None:
@@ -116,7 +116,7 @@ class RequestPool:
             asked.until = now + ANSWER_WITHIN
             self._open[question] = asked
 
-    def _hand_over(self, asked: _Asked, parts: list[bytes], now: float) -> None:
+    def _hand_over(self, asked: _OpenRequest, parts: list[bytes], now: float) -> None:
         reply, frames = self._read(parts, now)
         first, *others = asked.answered
         first(reply, frames)

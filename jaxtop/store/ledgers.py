@@ -33,7 +33,7 @@ MOST_BYTES = 64 << 20
 Seconds = dict[str, Annotated[float, Meta(ge=0, le=1e10)]]
 
 
-class Who(Struct, frozen=True, omit_defaults=True):
+class LedgerProcess(Struct, frozen=True, omit_defaults=True):
     """The first line: the process. It comes again when more is known; the last one counts."""
 
     ledger: int
@@ -77,7 +77,7 @@ class LedgerFile(NamedTuple):
     """What a file says: the process, its sums over time, and its checkpoints by the time they began."""
 
     path: Path
-    who: Who
+    who: LedgerProcess
     sums: tuple[Sums, ...]
     saves: tuple[Save, ...]
 
@@ -95,12 +95,12 @@ def folder() -> Path | None:
     return Path(state) / "jaxtop" / "ledgers"
 
 
-def file_name(who: Who) -> str:
+def file_name(who: LedgerProcess) -> str:
     """Return the name of a process's file: its lineage and its agent find it."""
     return f"{as_file_name(who.lineage)}-{who.started_ms}-{as_file_name(who.agent)}{SUFFIX}"
 
 
-def line_of(content: Who | Sums | SaveLine) -> bytes:
+def line_of(content: LedgerProcess | Sums | SaveLine) -> bytes:
     return msgspec.json.encode(content) + b"\n"
 
 
@@ -129,14 +129,14 @@ def tidy(where: Path, now: float | None = None) -> None:
 
 def read(path: Path) -> LedgerFile:
     """Return what is in a file; raise `NotALedger` if it has no process, `OSError` if it cannot be read."""
-    who: Who | None = None
+    who: LedgerProcess | None = None
     sums: list[Sums] = []
     saves: dict[int, Save] = {}
     with path.open("rb") as file:
         text = file.read(MOST_BYTES)
     for line in text.splitlines():
         match _parsed(line):
-            case Who() as found:
+            case LedgerProcess() as found:
                 who = found
             case Sums() as found:
                 sums.append(found)
@@ -148,11 +148,11 @@ def read(path: Path) -> LedgerFile:
     return LedgerFile(path, who, ordered, tuple(saves[at] for at in sorted(saves)))
 
 
-def _parsed(line: bytes) -> Who | Sums | SaveLine | None:
+def _parsed(line: bytes) -> LedgerProcess | Sums | SaveLine | None:
     try:
         found: Any = json.loads(line)
         if "ledger" in found:
-            return msgspec.convert(found, Who)
+            return msgspec.convert(found, LedgerProcess)
         return msgspec.convert(found, SaveLine) if "save" in found else msgspec.convert(found, Sums)
     except (ValueError, TypeError, RecursionError, msgspec.ValidationError):
         return None

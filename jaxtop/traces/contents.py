@@ -20,7 +20,7 @@ from jaxtop.traces.waits import LaunchWaits, TracedLaunch
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from jaxtop.traces import Op, Seen
+    from jaxtop.traces import Op, TraceContents
     from jaxtop.traces.protos import ProfilePrograms
     from jaxtop.traces.xspace import Trace, Value, XPlane
 
@@ -62,7 +62,7 @@ class Contents:
     platform: str
     devices: tuple[TracedDevice, ...]
     programs: tuple[TracedProgram, ...]
-    seen: Seen
+    seen: TraceContents
     # What the profiler itself warned of: events that it dropped, above all.
     warnings: tuple[str, ...] = ()
     copies: int = 0  # the lines that are in the trace twice
@@ -181,7 +181,7 @@ def _ids(platform: str, planes: Iterable[XPlane]) -> Callable[[int], int | None]
 
 
 def programs(
-    seen: Seen, compiled: ProfilePrograms, id_of: Callable[[int], int | None]
+    seen: TraceContents, compiled: ProfilePrograms, id_of: Callable[[int], int | None]
 ) -> tuple[TracedProgram, ...]:
     """Return the programs of a trace by name."""
     of_module: defaultdict[str, dict[int, dict[int, int]]] = defaultdict(dict)
@@ -207,7 +207,7 @@ def programs(
     return tuple(found)
 
 
-def _cut_launches(seen: Seen) -> Iterator[tuple[DeviceLaunch, int]]:
+def _cut_launches(seen: TraceContents) -> Iterator[tuple[DeviceLaunch, int]]:
     """Yield where launches ran that are not whole, and since when as far as the trace shows."""
     for launch, intervals in seen.busy.items():
         if (launch.module, launch.run) in seen.cut:

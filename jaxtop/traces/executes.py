@@ -11,7 +11,7 @@ import re
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Any
 
-from jaxtop.traces.parts import Seen, breathing, extent, reading, run_of, stats
+from jaxtop.traces.parts import TraceContents, breathing, extent, reading, run_of, stats
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,7 +67,7 @@ class DriverCall:
 class Executes:
     """The launches of the host, and the calls in them. Read all threads, then `finish`, then ask."""
 
-    def __init__(self, seen: Seen, is_call: Callable[[str], bool] = lambda _: False) -> None:
+    def __init__(self, seen: TraceContents, is_call: Callable[[str], bool] = lambda _: False) -> None:
         """Create an empty one; `is_call` says whether an event of a name is a call of the driver."""
         self._seen = seen
         self._is_call = is_call

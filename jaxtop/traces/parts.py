@@ -114,7 +114,7 @@ class OperationRuns:
 
 
 @dataclass
-class Seen:
+class TraceContents:
     """The contents of a trace: whole launches, collectives, and the times of other work on a device.
 
     With `has_names`, that work is also noted by the names of operations. At most `most` events are read.
@@ -240,7 +240,7 @@ def rounds(ops: Iterable[Op]) -> tuple[dict[tuple[str, int], dict[int, Op]], int
     return found, uneven
 
 
-def reading(seen: Seen, events: Iterable[Any]) -> Iterator[Any]:
+def reading(seen: TraceContents, events: Iterable[Any]) -> Iterator[Any]:
     """Yield and count these events, with pauses; raise `TooLarge` if there are more than may be read."""
     for some in _handfuls(events):
         seen.events += len(some)

@@ -150,14 +150,14 @@ def messages(trace: Trace) -> Iterator[bytes]:
                     yield proto
 
 
-class _Assigned(NamedTuple):
+class _AssignedDevices(NamedTuple):
     """The device assignment: how many places it has, and the device at each."""
 
     places: DeviceAssignment
     devices: tuple[int, ...]
 
 
-def _assigned(module: ProtobufMessage) -> _Assigned | None:
+def _assigned(module: ProtobufMessage) -> _AssignedDevices | None:
     assignment = module.message(_ASSIGNMENT)
     if assignment is None:
         return None
@@ -166,13 +166,13 @@ def _assigned(module: ProtobufMessage) -> _Assigned | None:
     if len(of_partitions) != places.partitions or any(len(each) != places.replicas for each in of_partitions):
         return None
     devices = tuple(chain.from_iterable(zip(*of_partitions, strict=True)))
-    return _Assigned(places, devices) if devices and len(set(devices)) == len(devices) else None
+    return _AssignedDevices(places, devices) if devices and len(set(devices)) == len(devices) else None
 
 
 class _Module:
     """The instructions of a program."""
 
-    def __init__(self, module: ProtobufMessage, assigned: _Assigned | None) -> None:
+    def __init__(self, module: ProtobufMessage, assigned: _AssignedDevices | None) -> None:
         self._assigned = assigned
         computations = {
             computation.number(_COMPUTATION_ID): computation.messages(_COMPUTATION_INSTRUCTION)

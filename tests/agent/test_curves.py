@@ -16,7 +16,7 @@ from jaxtop.tui.draw.plot import PlotLine, extent
 from jaxtop.wire.scalars import MOST_CURVES, MOST_VALUES
 from jaxtop_agent.core.board import LedgerState, SamplerState
 from jaxtop_agent.logged.courses import Courses
-from jaxtop_agent.logged.curve import FIRST_MS, AllCurves, CurveKeeper
+from jaxtop_agent.logged.curve import FIRST_MS, AllCurves, CurveBuilder
 from jaxtop_agent.steps.progress import Progress
 from tests.builders import NOW, agent_id, folded, frame, well
 
@@ -24,7 +24,7 @@ AT_MS = int(NOW * 1000)
 
 
 def kept(values, every_ms=1000):
-    keeper = CurveKeeper("loss", AT_MS)
+    keeper = CurveBuilder("loss", AT_MS)
     for number, value in enumerate(values):
         keeper.add(value, AT_MS + number * every_ms)
     return keeper.curve()
@@ -49,7 +49,7 @@ def test_a_long_curve_has_as_many_values_and_they_are_means_over_longer_times(se
 
 
 def test_a_clock_that_jumps_back_harms_nothing():
-    keeper = CurveKeeper("loss", AT_MS)
+    keeper = CurveBuilder("loss", AT_MS)
     keeper.add(1.0, AT_MS - 10_000)
     keeper.add(2.0, AT_MS + 400 * 86_400_000 * MOST_VALUES)  # beyond the longest curve
     assert list(keeper.curve().values)[:1] == [1.0] and len(keeper.curve().values) <= MOST_VALUES

@@ -52,7 +52,7 @@ class TestTheAgent:
 
     def test_a_long_lull_makes_it_stuck_and_wakes_that_thread(self, board):
         board.sources["launches"] = "on"
-        board.sampler.moved = wire.Moved(read=7)
+        board.sampler.moved = wire.IoTotals(read=7)
         stalls = Stalls(board, SimpleNamespace(
             launches=dict,
             raised=None, compiling=tuple, compiled_at=float, last_launch=lambda: (0.0, "")

@@ -6,7 +6,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jaxtop.wire import HostSample, Moved
+from jaxtop.wire import HostSample, IoTotals
 from jaxtop_agent.core import budget
 from jaxtop_agent.machine import basics, disks, files, holders
 from jaxtop_agent.machine.busy import BusyThreads
@@ -152,7 +152,7 @@ class HostFigures:
         )
 
     def forget(self, board: Board) -> None:
-        board.sampler.host, board.sampler.moved = HostSample(), Moved()
+        board.sampler.host, board.sampler.moved = HostSample(), IoTotals()
 
     def _read(self, limits: CgroupLimits) -> _HostReading:
         return _HostReading(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from jaxtop_agent.hooks.launches import Launches
-    from jaxtop_agent.programs.compiles.compilations import Compiled
+    from jaxtop_agent.programs.compiles.compilations import FunctionCompilations
     from jaxtop_agent.programs.compiles.recompilations import Recompilations
     from jaxtop_agent.programs.described import Key
 
@@ -221,7 +221,7 @@ class LoadedPrograms:
         is_all = not self._unread and all(each.program is not None for each in self._read.values())
         board.programs.recorded = found if is_all else None
 
-    def _time(self, compiles: dict[str, Compiled]) -> None:
+    def _time(self, compiles: dict[str, FunctionCompilations]) -> None:
         """Note compile times: for each name, the compilation that ended last made the newest program."""
         timed: set[str] = set()
         untimed, self._untimed = self._untimed, set()
@@ -237,7 +237,7 @@ class LoadedPrograms:
 
     def _message(
         self,
-        compiles: dict[str, Compiled],
+        compiles: dict[str, FunctionCompilations],
         recompiling: frozenset[str],
         history: Recompilations | None,
     ) -> wire.Programs:

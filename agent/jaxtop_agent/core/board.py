@@ -22,10 +22,10 @@ from jaxtop_agent.core.threads import Bell
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from jaxtop_agent.programs.compiles.compilations import Compiled
+    from jaxtop_agent.programs.compiles.compilations import FunctionCompilations
     from jaxtop_agent.programs.compiles.recompilations import Recompilations
-    from jaxtop_agent.programs.executed import Executed
-    from jaxtop_agent.programs.loaded import Loaded
+    from jaxtop_agent.programs.executed import ExecutedOperation
+    from jaxtop_agent.programs.loaded import LoadedProgram
 
     # The name of a program and its fingerprint.
     ProgramKey = tuple[str, str | None]
@@ -99,7 +99,7 @@ class SamplerState(msgspec.Struct):
     memory_source: str | None = None
     devices: wire.DeviceSample = wire.DeviceSample()
     host: wire.HostSample = wire.HostSample()
-    moved: wire.Moved = wire.Moved()
+    moved: wire.IoTotals = wire.IoTotals()
     rhythm: wire.Rhythm | None = None
     # The full census, for new viewers; changes are sent as messages.
     arrays: wire.Arrays | None = None
@@ -122,9 +122,9 @@ class SamplerPrograms(msgspec.Struct):
     # launch runs.
     inventories: Mapping[ProgramKey, wire.Inventory] = msgspec.field(default_factory=dict)
     ends: Mapping[ProgramKey, Mapping[str, str]] = msgspec.field(default_factory=dict)
-    executed: Mapping[ProgramKey, Mapping[str, Executed]] = msgspec.field(default_factory=dict)
+    executed: Mapping[ProgramKey, Mapping[str, ExecutedOperation]] = msgspec.field(default_factory=dict)
     # All loaded programs in the order in which they were compiled; empty until all have been read.
-    loaded: tuple[Loaded, ...] = ()
+    loaded: tuple[LoadedProgram, ...] = ()
     # How many trace events one launch of each program produces in this process, by name; None where that is
     # unknown. The whole mapping is None until all programs have been read.
     recorded: Mapping[str, int | None] | None = None
@@ -133,7 +133,7 @@ class SamplerPrograms(msgspec.Struct):
 class CompilesState(msgspec.Struct):
     """What JAX's threads note while they compile, in values that they share with the readers."""
 
-    compiled: dict[str, Compiled] = msgspec.field(default_factory=dict)  # by program name
+    compiled: dict[str, FunctionCompilations] = msgspec.field(default_factory=dict)  # by program name
     # The latest compilations with their causes; None if this JAX does not report compilations.
     history: Recompilations | None = None
 

@@ -111,7 +111,7 @@ def read(
     scrape: str | None = None,
 ) -> AgentSettings:
     """Return the settings in force; a value that cannot be used counts as missing, and is noted."""
-    given = _Given(
+    given = _Inputs(
         {
             "interval": interval,
             "collectives": collectives,
@@ -168,7 +168,7 @@ def bounded(interval: float) -> float:
     return min(max(finite, SHORTEST_INTERVAL), LONGEST_INTERVAL)
 
 
-class _Given:
+class _Inputs:
     """What the call and the environment set; notes what cannot be used."""
 
     def __init__(self, arguments: Mapping[str, object]) -> None:

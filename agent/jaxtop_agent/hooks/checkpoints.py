@@ -32,7 +32,7 @@ COMPLETE = frozenset(
 MAX_REPORTS = 256
 
 
-class Blocked(NamedTuple):
+class BlockedSpan(NamedTuple):
     """A time in which Orbax blocked a thread, on the monotonic clock."""
 
     thread: int
@@ -47,7 +47,7 @@ class CheckpointReports:
     name = "checkpoints"
 
     def __init__(self) -> None:
-        self.blocked: deque[Blocked] = deque(maxlen=MAX_REPORTS)
+        self.blocked: deque[BlockedSpan] = deque(maxlen=MAX_REPORTS)
         # When a checkpoint was complete, and when it had begun.
         self.complete: deque[tuple[float, float]] = deque(maxlen=MAX_REPORTS)
         self._listeners = jaxprivate.MonitoringListeners(_ignore, self._ended, _ignore)
@@ -68,7 +68,7 @@ class CheckpointReports:
             if event in COMPLETE:
                 self.complete.append((now, start))
             else:
-                self.blocked.append(Blocked(threading.get_ident(), start, now, BLOCKED[event]))
+                self.blocked.append(BlockedSpan(threading.get_ident(), start, now, BLOCKED[event]))
 
 
 def _ignore(*_: object, **__: object) -> None:

@@ -13,7 +13,7 @@ from jaxtop.base.clock import now_ms
 from jaxtop.base.names import program_of, unwrapped
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.arrays.origins import calling
-from jaxtop_agent.programs.compiles.compilations import Compiled, steady_ms
+from jaxtop_agent.programs.compiles.compilations import FunctionCompilations, steady_ms
 from jaxtop_agent.programs.compiles.recompilations import CompilationSubject, Recompilations
 from jaxtop_agent.programs.compiles.signatures import Signature
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from jaxtop.wire import Compiling
     from jaxtop_agent.core.board import Board
     from jaxtop_agent.jaxprivate import declared
-    from jaxtop_agent.programs.compiles.recompilations import Noted
+    from jaxtop_agent.programs.compiles.recompilations import CompilationRecord
 
 # The bound keeps the agent from growing with a program that makes new functions forever.
 MOST_NAMES = 500
@@ -126,9 +126,9 @@ class Compiles:
 
     def __init__(self) -> None:
         self._board: Board | None = None
-        self.compiled: dict[str, Compiled] = {}  # by program name; the board shares it
+        self.compiled: dict[str, FunctionCompilations] = {}  # by program name; the board shares it
         self.history = Recompilations(jaxprivate.setting_names)
-        self._finished: deque[tuple[int, str, int, Noted | None]] = deque(maxlen=MOST_EARLY)
+        self._finished: deque[tuple[int, str, int, CompilationRecord | None]] = deque(maxlen=MOST_EARLY)
         self._threads: dict[int, _Thread] = {}
         self.spans: deque[CompiledSpan] = deque(maxlen=MOST_SPANS)
         self._listeners = jaxprivate.MonitoringListeners(self._started, self._ended, self._happened)
@@ -211,16 +211,16 @@ class Compiles:
                     if self._board is not None:
                         self._report()
 
-    def _note(self, thread: _Thread, function: str, took: int, whole_ms: int) -> Noted | None:
+    def _note(self, thread: _Thread, function: str, took: int, whole_ms: int) -> CompilationRecord | None:
         """Note a compilation under its program's name, so that functions of one name share an entry."""
         facts, thread.facts = thread.facts or _CompilationFacts(CompilationSubject(function)), None
         cached, thread.from_cache = thread.from_cache, None
-        last: Noted | None = None
+        last: CompilationRecord | None = None
         with suppress(Exception):  # without its cause it is counted all the same
             last = self.history.note(facts.subject, now_ms(), whole_ms, from_cache=cached)
         noted, name = self.compiled, program_of(function)
         if name in noted or len(noted) < MOST_NAMES:
-            noted[name] = noted.get(name, Compiled(function)).again(
+            noted[name] = noted.get(name, FunctionCompilations(function)).again(
                 steady_ms(),
                 took,
                 of_jax=facts.of_jax,
@@ -233,7 +233,7 @@ class Compiles:
 
 def _facts(frame: FrameType, function: str) -> _CompilationFacts:
     """Return the facts about a compilation that begins; nothing of JAX or the script is kept alive."""
-    found, source = jaxprivate.BeingCompiled(), ""
+    found, source = jaxprivate.FunctionToCompile(), ""
     with suppress(Exception):  # what cannot be read stays unknown
         source = calling(frame)
         found = jaxprivate.being_compiled(frame)

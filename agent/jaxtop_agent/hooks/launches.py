@@ -45,7 +45,7 @@ UNSEEN = "off: the process computes, but its launches are not visible"
 TAKEN = "off: JAX checks each launch itself (jax_debug_nans, jax_debug_infs)"
 
 
-class Numbered(NamedTuple):
+class NumberedLaunch(NamedTuple):
     """A launch: its monotonic time, its function, and how often that function had been launched before."""
 
     at: int
@@ -263,7 +263,7 @@ class Launches:
             found.append(FunctionLaunch(ns, int(function)))
         return found[::-1]
 
-    def numbered(self) -> list[Numbered]:
+    def numbered(self) -> list[NumberedLaunch]:
         """Return the remembered launches with their numbers; none if other processes may count otherwise."""
         if not self.is_shared:
             return []
@@ -275,13 +275,13 @@ class Launches:
             for each in self._numbered()
         ]
 
-    def _numbered(self) -> list[Numbered]:
+    def _numbered(self) -> list[NumberedLaunch]:
         recent, counts, names = self._recent.copy(), self.totals(), self.names()
         found = []
         for launch in (self._launch(abs(each)) for each in reversed(recent)):
             name = names[launch.function]
             counts[name] -= 1
-            found.append(Numbered(launch.at, name, counts[name]))
+            found.append(NumberedLaunch(launch.at, name, counts[name]))
         return found[::-1]
 
     def reaches_back(self, at: int) -> bool:

@@ -27,7 +27,7 @@ _ANSWERS = frozenset({"UNIMPLEMENTED", "NOT_FOUND", "ALREADY_EXISTS"})
 _COPIES = frozenset({"copy", "copyreg", "pickle"})
 
 
-class Raise(NamedTuple):
+class RaisedException(NamedTuple):
     """An exception of JAX's runtime: when, on which thread, its message, and the script's line.
 
     `function` is the one whose launch raised it; empty where that is unknown.
@@ -41,7 +41,7 @@ class Raise(NamedTuple):
     function: str
 
 
-class Raised:
+class RuntimeExceptions:
     """The latest exceptions of JAX's runtime. No exception and no frame is held."""
 
     name = "exceptions"
@@ -49,7 +49,7 @@ class Raised:
     def __init__(self, launching: Callable[[], str]) -> None:
         """`launching` returns the function that this thread is launching outside JAX's fast path."""
         self._launching = launching
-        self.latest: deque[Raise] = deque(maxlen=MAX_EXCEPTIONS)
+        self.latest: deque[RaisedException] = deque(maxlen=MAX_EXCEPTIONS)
         self._errors = jaxprivate.RuntimeErrors(self._note)
 
     def install(self) -> str:
@@ -75,7 +75,7 @@ class Raised:
         is_of_script = not is_library(frame.f_code.co_filename)
         is_launch = innermost.f_globals.get("__name__") == jaxprivate.LAUNCHES_SLOWLY
         self.latest.append(
-            Raise(
+            RaisedException(
                 now_ms(),
                 get_ident(),
                 text[:MAX_MESSAGE_CHARS],

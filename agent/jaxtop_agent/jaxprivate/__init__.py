@@ -45,7 +45,7 @@ from jaxtop_agent.jaxprivate.backends import (
     process_index,
 )
 from jaxtop_agent.jaxprivate.compiles import (
-    BeingCompiled,
+    FunctionToCompile,
     MonitoringListeners,
     being_compiled,
     has_persistent_cache,

@@ -15,7 +15,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from jaxtop_agent.ledger.pieces import CLOSING, IN_JAX, IN_SCRIPT, Seconds, Sighting, Span, cut, nearest
-from jaxtop_agent.ledger.usual_gaps import Placed, UsualGaps
+from jaxtop_agent.ledger.usual_gaps import GapSample, UsualGaps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -197,7 +197,7 @@ class Account:
         else:
             regular = left
             length = launch.at - start
-            pool.add(left, (Placed(each.at - start, length, each.kind) for each in samples))
+            pool.add(left, (GapSample(each.at - start, length, each.kind) for each in samples))
         pool.seconds += regular
         self._before_launch[launch.function] += left
         if pool.is_whole:

@@ -35,7 +35,7 @@ class Book:
         self._is_asked = is_asked
         self._lineage = lineage or lineage_of_job() or board.identity.name or ""
         self._worker = _name_of_worker(board.identity)
-        self._who: ledgers.Who | None = None
+        self._who: ledgers.LedgerProcess | None = None
         # The place of the next line that stays, when the last one was written, and the length of the text
         # after it, which the next line replaces.
         self._size, self._stays_ms, self._draft = 0, 0, 0
@@ -106,12 +106,12 @@ class Book:
             self._draft = len(padded)
         self._saves = []
 
-    def _described(self) -> ledgers.Who:
+    def _described(self) -> ledgers.LedgerProcess:
         board = self._board
         own, topology = board.identity, board.sampler.topology
         joined = (topology.process_index, topology.process_count) if topology else jaxprivate.expected()
         roster = board.registrar.roster
-        return ledgers.Who(
+        return ledgers.LedgerProcess(
             ledger=ledgers.VERSION,
             lineage=self.lineage,
             agent=own.agent,

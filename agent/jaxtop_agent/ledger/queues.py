@@ -40,14 +40,14 @@ class Depth(NamedTuple):
     capacity: int | None
 
 
-class _Found(NamedTuple):
+class _WaitedQueue(NamedTuple):
     kind: str
     target: Any
     depth: Callable[[Any], int]
     capacity: int | None
 
 
-class SeenQueue:
+class WaitedQueue:
     """The queue at which the main thread was last seen waiting; used on the thread that takes samples."""
 
     def __init__(self) -> None:
@@ -88,23 +88,25 @@ class SeenQueue:
         return Depth(self._number, self._kind, max(0, self._depth(queue)), self._capacity)
 
 
-def _found_in(frame: FrameType) -> _Found | None:
+def _found_in(frame: FrameType) -> _WaitedQueue | None:
     """Return the queue in which a function takes the next batch; None if it is not one of those known."""
     file, name = short(frame.f_code.co_filename), frame.f_code.co_name
     if name == "get" and file.endswith("multiprocessing/queues.py"):
         queue = _own(frame, _PROCESSES, "Queue")
         if queue is not None:
             most = vars(queue).get("_maxsize")
-            return _Found("multiprocessing", queue, _depth_of_processes, _limit(most))
+            return _WaitedQueue("multiprocessing", queue, _depth_of_processes, _limit(most))
     elif name == "get" and file.endswith("/queue.py"):
         queue = _own(frame, _QUEUE, "Queue")
         if queue is not None:
-            return _Found("threads", vars(queue)["queue"], len, _limit(vars(queue).get("maxsize")))
+            return _WaitedQueue("threads", vars(queue)["queue"], len, _limit(vars(queue).get("maxsize")))
     elif name == "__next__" and file.endswith("transformations/prefetch.py"):
         iterator = _own(frame, _GRAIN, "PrefetchDatasetIterator")
         if iterator is not None:
             most = _limit(vars(iterator).get("_target_prefetch_buffer_size"))
-            return _Found("grain", vars(iterator)["_buffer"], _ready, most and min(most, MAX_COUNTED_BATCHES))
+            return _WaitedQueue(
+                "grain", vars(iterator)["_buffer"], _ready, most and min(most, MAX_COUNTED_BATCHES)
+            )
     return None
 
 

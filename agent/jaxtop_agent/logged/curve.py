@@ -29,7 +29,7 @@ class AllCurves:
         """Begin at the start of the process: what a file says about earlier times is of another one."""
         self._since_ms = since_ms
         # By name and origin.
-        self._keepers: dict[tuple[str, str], CurveKeeper] = {}
+        self._keepers: dict[tuple[str, str], CurveBuilder] = {}
         self._new: dict[tuple[str, str], list[tuple[float, float | None]]] = defaultdict(list)
         self._came_ms: dict[tuple[str, str], int] = {}
         self._sent = 0
@@ -49,7 +49,7 @@ class AllCurves:
             if key not in self._keepers and not self._makes_room(key[0]):
                 continue
             at_ms = _times(values, self._came_ms.get(key), self._since_ms, now_ms)
-            keeper = self._keepers.setdefault(key, CurveKeeper(key[0], at_ms[0]))
+            keeper = self._keepers.setdefault(key, CurveBuilder(key[0], at_ms[0]))
             self._came_ms[key] = at_ms[-1]
             for (value, _), at in zip(values, at_ms, strict=True):
                 keeper.add(value, at)
@@ -88,7 +88,7 @@ def _times(
     return [before + (now_ms - before) * number // len(values) for number in range(1, len(values) + 1)]
 
 
-class CurveKeeper:
+class CurveBuilder:
     """Adds the values of one scalar to its curve."""
 
     def __init__(self, name: str, now_ms: int) -> None:

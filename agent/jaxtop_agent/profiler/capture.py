@@ -38,7 +38,7 @@ LOOK_S = 0.5
 _PACKED_AT_ONCE = 1 << 18
 
 
-class Capturing:
+class CaptureWorker:
     """Takes the capture that is asked for; used on the profiler's thread only.
 
     `steps` counts the steps of the script; None while they are unknown.

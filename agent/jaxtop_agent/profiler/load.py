@@ -25,7 +25,7 @@ RARE = 20
 FEW_EVENTS = 4_000
 
 
-class Expected(NamedTuple):
+class WindowEstimate(NamedTuple):
     """The events per second, and those of the smallest launch with collectives; None if unknown.
 
     Then the seconds between launches of the slowest repeated program, and of the fastest with collectives.
@@ -91,7 +91,7 @@ class Load:
         sizes = [recorded.get(name) for name, count in launched.items() if count * RARE >= often]
         return bool(sizes) and all(size is not None and size <= FEW_EVENTS for size in sizes)
 
-    def look(self, now: float, most: int) -> Expected:
+    def look(self, now: float, most: int) -> WindowEstimate:
         """Estimate from the launches since the last look; `most` is the limit of events of a window."""
         passed, before, recorded = now - self._at, self._before, self._board.programs.recorded
         self._at, self._before = now, self._launches_by_program()
@@ -103,10 +103,10 @@ class Load:
         between = seconds_between(passed, known, with_collectives)
         smallest = _smallest(recorded or {}, with_collectives, launched)
         if recorded is None or any(size is None or size > most for size in recorded.values()):
-            return Expected(None, smallest, *between)
+            return WindowEstimate(None, smallest, *between)
         seen = any(launched.get(name) for name in with_collectives or launched)
         events = sum(count * (recorded.get(name) or 0) for name, count in launched.items())
-        return Expected(events / passed if seen else None, smallest, *between)
+        return WindowEstimate(events / passed if seen else None, smallest, *between)
 
     def recorder(self) -> Callable[[], int]:
         """Return a function that counts the events of known programs launched from now on."""

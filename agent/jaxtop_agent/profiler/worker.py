@@ -14,8 +14,8 @@ from jaxtop.wire import Window
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.core.waiting import IDLE_S, WorkSlices, wait
 from jaxtop_agent.machine.cgroups import memory_left
-from jaxtop_agent.profiler.capture import Capturing
-from jaxtop_agent.profiler.load import NOT_READ, Expected, Load, StepsMade
+from jaxtop_agent.profiler.capture import CaptureWorker
+from jaxtop_agent.profiler.load import NOT_READ, Load, StepsMade, WindowEstimate
 from jaxtop_agent.profiler.reading import TraceReader
 from jaxtop_agent.profiler.schedule import (
     LIMITS_UNDER_GIL,
@@ -57,7 +57,7 @@ class WindowThread:
         self._policy = chosen
         self._hooks = hooks
         self._load = Load(board, hooks.launches)
-        self._expected = Expected()
+        self._expected = WindowEstimate()
         self._estimated_at = -math.inf
         self._schedule = Schedule()
         self._progress = progress
@@ -91,7 +91,7 @@ class WindowThread:
             if not profiler.frees_the_gil:
                 self._schedule = Schedule(LIMITS_UNDER_GIL)
             session = self._session
-            capturing = Capturing(board, self._load, self._schedule, self._steps)
+            capturing = CaptureWorker(board, self._load, self._schedule, self._steps)
             while not board.stopping:
                 if board.capture.has_changed:
                     self._send_capture(capturing.serve(session))

@@ -51,7 +51,7 @@ MOST_NOTED = 8_192
 _LEADING = (MATMUL, CONVOLUTION, COLLECTIVE)
 
 
-class Executed(NamedTuple):
+class ExecutedOperation(NamedTuple):
     """An operation as a launch runs it; None and "" stand for what the compiler's text does not show.
 
     `operations` and `bytes` are those of one run, and `times` is how often a launch runs it.

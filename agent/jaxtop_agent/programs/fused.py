@@ -26,7 +26,7 @@ _CHAIN, _CHANNEL = re.compile(r'\bchain_id="(\d+)"'), re.compile(r"\bchannel_id=
 START, DONE = "Start", "Done"
 
 
-class Fused:
+class FusedCollectives:
     """Takes the instructions and computations of a module; then it joins the collectives in its fusions."""
 
     def __init__(self) -> None:

@@ -16,8 +16,8 @@ from jaxtop.traces.members import DeviceAssignment
 from jaxtop_agent.programs import found, lines, shapes, text
 from jaxtop_agent.programs.calls import Calls
 from jaxtop_agent.programs.found import KINDS, FoundCollective, GroupTable
-from jaxtop_agent.programs.fused import Fused
-from jaxtop_agent.programs.resharding import Added, Partitioner
+from jaxtop_agent.programs.fused import FusedCollectives
+from jaxtop_agent.programs.resharding import AddedCollective, Partitioner
 from jaxtop_agent.programs.source_lines import Frames
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _IS_SYNC = re.compile(r'\bis_sync\\?":\s*true')
 _UNREAD = re.compile(rf'[^"]* = [^"]* (?:{"|".join(KINDS)})(?:-start)?\(')
 LONGEST_STACK = 120
 BETWEEN_PAUSES = 32
-NO_FRAMES, NOT_ADDED = Frames(), Added("")
+NO_FRAMES, NOT_ADDED = Frames(), AddedCollective("")
 _COUNTS = re.compile(r"\b(replica_count|num_partitions)=(\d{1,7})\b")
 
 
@@ -108,7 +108,7 @@ class Module:
         self._before: dict[str, str] = {}  # from a later part of an operation to the part before it
         self._unread = 0
         self._partitioner = Partitioner(cuts)
-        self._fused = Fused()
+        self._fused = FusedCollectives()
 
     def add_computation(self, computation: str, listed: list[Instruction]) -> None:
         """Note all instructions of a computation, with which its collectives and loops are explained."""

@@ -16,7 +16,7 @@ from jaxtop_agent import jaxprivate
 from jaxtop_agent.core.waiting import Breather, breathe
 from jaxtop_agent.programs import fitting, hlo, shapes
 from jaxtop_agent.programs.hlo import HloReading, Module
-from jaxtop_agent.programs.loaded import Loaded
+from jaxtop_agent.programs.loaded import LoadedProgram
 from jaxtop_agent.programs.operations import OperationSums, Work
 from jaxtop_agent.programs.source_lines import Frames
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from jaxtop.traces.members import DeviceAssignment
     from jaxtop_agent.core.board import Board
     from jaxtop_agent.programs.described import Key
-    from jaxtop_agent.programs.executed import Executed
+    from jaxtop_agent.programs.executed import ExecutedOperation
 
 # Where JAX can only print a whole module at once, it holds the GIL meanwhile: some milliseconds for a module
 # of this many computations, printed in full and in brief.
@@ -46,10 +46,10 @@ _STARTED = re.compile(r"= \(\([^=\n]*-start\(")
 class _Entry(NamedTuple):
     """What remains of a program's reading."""
 
-    loaded: Loaded
+    loaded: LoadedProgram
     inventory: wire.Inventory | None
     ends: dict[str, str]
-    executed: Mapping[str, Executed]
+    executed: Mapping[str, ExecutedOperation]
 
 
 class Inventories:
@@ -74,7 +74,7 @@ class Inventories:
         inventory, reading, per_launch = yield from _inventory(source, room)
         ops = frozenset(each.op for each in reading.collectives)
         is_read = not inventory.unread and not inventory.why_not
-        loaded = Loaded(program.name, program.fingerprint, number, ops if is_read else None)
+        loaded = LoadedProgram(program.name, program.fingerprint, number, ops if is_read else None)
         has_collectives = program.devices != 1
         is_sent = has_collectives and bool(inventory.collectives or inventory.unread or inventory.why_not)
         sent = inventory if is_sent else None
@@ -118,7 +118,7 @@ class PerLaunch(NamedTuple):
 
     work: Work | None = None
     sides: tuple[int, int | None] | None = None
-    executed: Mapping[str, Executed] = MappingProxyType({})
+    executed: Mapping[str, ExecutedOperation] = MappingProxyType({})
 
 
 class _Source(NamedTuple):
@@ -251,7 +251,9 @@ def _reading_of_text(
     return hlo.read(printed, pace, source.cuts, started), PerLaunch(work, executed=executed)
 
 
-def _as_shown(executed: dict[str, Executed], started: Mapping[str, str]) -> dict[str, Executed]:
+def _as_shown(
+    executed: dict[str, ExecutedOperation], started: Mapping[str, str]
+) -> dict[str, ExecutedOperation]:
     """Return the operations by the names that the profiler shows: those of what asynchronous starts wrap."""
     return {started.get(name, name): each for name, each in executed.items()}
 

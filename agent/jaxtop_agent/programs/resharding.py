@@ -56,7 +56,7 @@ BETWEEN_PAUSES = 32
 MAX_NAME_CHARS = 60
 
 
-class Added(NamedTuple):
+class AddedCollective(NamedTuple):
     """Why the partitioner added a collective: the operand, how it is sharded, what its consumer wants.
 
     `line` is that of the operand, where the compiler does not name the operation. `consumer` is the operation
@@ -112,7 +112,7 @@ class Partitioner:
 
     def added(
         self, found: FoundCollective, frames: Frames, group_size: int | None, pause: Callable[[], None]
-    ) -> Added | None:
+    ) -> AddedCollective | None:
         """Return why the partitioner added a collective; None if the script wrote it, or it may have."""
         names, is_sum = [each for each in found.instruction.sources if each], found.kind in {REDUCE, SCATTER}
         is_marked = _IS_MARKED in found.instruction.quoted
@@ -122,10 +122,10 @@ class Partitioner:
         origin, passed = self._origin(found)
         operand, has, line = self._moved(origin, frames)
         if is_sum:
-            return Added(REDUCTION, operand, has, f"the sum over {group_size or 'its'} parts")
+            return AddedCollective(REDUCTION, operand, has, f"the sum over {group_size or 'its'} parts")
         is_for_parts = found.kind == "all-gather" and self._is_only_sliced(found, pause)
         how = REMATERIALIZATION if is_for_parts else RESHARDING
-        return Added(
+        return AddedCollective(
             how,
             operand,
             has or _cut_by(found, group_size),

@@ -35,7 +35,7 @@ class FileLine(NamedTuple):
         return shorten(f"{legible(os.path.basename(self.file))}:{self.line}", MAX_PLACE_CHARS)  # noqa: PTH119 - only text is cut
 
 
-class Located(Protocol):
+class LocatedInstruction(Protocol):
     """An instruction, in whatever form it was read."""
 
     @property
@@ -75,7 +75,7 @@ class Frames:
         except Exception:  # the figures that need no lines go on
             return cls()
 
-    def place(self, located: Located) -> FileLine | None:
+    def place(self, located: LocatedInstruction) -> FileLine | None:
         """Return the innermost line outside libraries, else the innermost; None if it is unknown."""
         frame = located.frame
         if frame is None:
@@ -89,7 +89,7 @@ class Frames:
                 return place
         return found[0] if found else None
 
-    def line(self, located: Located) -> str:
+    def line(self, located: LocatedInstruction) -> str:
         """Return the line as "train.py:12"; empty if it is unknown."""
         place = self.place(located)
         return "" if place is None or not place.file else str(place)

@@ -18,7 +18,7 @@ from jaxtop.wire import COMPILE, LAUNCH, SCRIPT, WAIT
 from jaxtop_agent.arrays import origins, running
 from jaxtop_agent.core import threads
 from jaxtop_agent.core.waiting import wait
-from jaxtop_agent.ledger.queues import Depth, SeenQueue
+from jaxtop_agent.ledger.queues import Depth, WaitedQueue
 from jaxtop_agent.machine import basics
 from jaxtop_agent.stalls import calls, stacks
 
@@ -76,7 +76,7 @@ class MainThread:
         self._keeper = keeper
         self._began = time.monotonic()
         self._samples: deque[_Sample] = deque()
-        self._queue = SeenQueue()
+        self._queue = WaitedQueue()
         self._random = random.Random()  # noqa: S311 - it only spreads samples over time
         self._delayed_ns: int | None = None
         self._delay_read_at = 0.0
@@ -184,7 +184,7 @@ def _delay_ms(first: _Sample, last: _Sample) -> int | None:
 
 
 def _read(
-    hooks: Hooks, keeper: LedgerKeeper, queue: SeenQueue | None = None
+    hooks: Hooks, keeper: LedgerKeeper, queue: WaitedQueue | None = None
 ) -> tuple[wire.Place, int, Depth | None] | None:
     """Return the line and the activity of the main thread, and note it; None while it runs no Python.
 

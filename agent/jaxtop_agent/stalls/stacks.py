@@ -117,7 +117,6 @@ def short(file: str) -> str:
     if origins.is_library(file):
         for root in origins.roots():
             if file.startswith(root):
-                return shorten(
-                    f"{os.path.basename(root.rstrip('/'))}/{file.removeprefix(root)}", MAX_NAME_CHARS
-                )
+                folder = os.path.basename(root.rstrip("/"))  # noqa: PTH119 - only text is cut
+                return shorten(f"{folder}/{file.removeprefix(root)}", MAX_NAME_CHARS)
     return shorten(os.path.basename(file), MAX_NAME_CHARS)  # noqa: PTH119 - only text is cut

@@ -11,7 +11,7 @@ from jaxtop.base import debuglog
 from jaxtop.base.clock import now_ms
 from jaxtop.base.names import program_of
 from jaxtop_agent.stalls import stacks
-from jaxtop_agent.stalls.caught import Caught
+from jaxtop_agent.stalls.caught import CaughtExceptions
 from jaxtop_agent.stalls.launch_gaps import LaunchGaps, LongGap, LullDetector
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Stalls:
         self._is_broken = False
         self.stall: wire.Stall | None = None
         self.lull: wire.Lull | None = None
-        self.caught = Caught(hooks.raised, own_threads)
+        self.caught = CaughtExceptions(hooks.raised, own_threads)
         board.sources[NAME] = "on"
 
     def check_progress(self, now: float) -> wire.Stacks | None:

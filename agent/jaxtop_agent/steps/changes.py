@@ -136,7 +136,7 @@ def _differs(last: Sequence[float], least: float, most: float) -> Callable[[floa
     return None
 
 
-class Paused(NamedTuple):
+class PauseSummary(NamedTuple):
     """The pauses of the last minute: their number, the time from the first to the last, what a step loses.
 
     `every` is the number of steps from one to the next, if it is always about the same; 0 if it is not.
@@ -166,7 +166,7 @@ class Pauses:
         self._until = 0
         self._is_long = False
 
-    def look(self, gaps: Sequence[StepGap]) -> Paused | None:
+    def look(self, gaps: Sequence[StepGap]) -> PauseSummary | None:
         """Return the pauses, with those among new gaps; None if there are none, or one long ago."""
         usual = usual_step(gaps[-USUAL_GAPS:]) if gaps else None
         if usual is None:
@@ -194,7 +194,7 @@ class Pauses:
         since = latest[0] if len(latest) >= ENOUGH_PAUSES else first
         steps = last.steps - since.steps
         lost = max(0.0, (last.passed - since.passed) / steps - step) if steps else 0.0
-        return Paused(len(alike), last.end - first.end, lost, _period(alike))
+        return PauseSummary(len(alike), last.end - first.end, lost, _period(alike))
 
 
 def _period(pauses: Sequence[_Pause]) -> int:

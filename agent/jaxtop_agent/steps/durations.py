@@ -45,7 +45,7 @@ class StepGap(NamedTuple):
     functions: frozenset[int]
 
 
-class StepTook(NamedTuple):
+class StepDuration(NamedTuple):
     """When a step ended and how long it took; `is_own` unless that is a share of a time of several steps."""
 
     end: int
@@ -64,7 +64,7 @@ def _usual(gaps: Sequence[StepGap]) -> frozenset[int]:
     return Counter(gap.functions for gap in gaps).most_common(1)[0][0]
 
 
-def step_times(gaps: Sequence[StepGap], device_ns: int | None) -> list[StepTook]:
+def step_times(gaps: Sequence[StepGap], device_ns: int | None) -> list[StepDuration]:
     """Return when each step ended and how long it took, without the work between steps.
 
     Left out are pauses, and the part of a gap that follows the launch of an unusual function, such as an
@@ -78,7 +78,7 @@ def step_times(gaps: Sequence[StepGap], device_ns: int | None) -> list[StepTook]
     # A wait before the launch of an unusual function may still be a wait for the steps.
     cut = [until_other(gap, launches) for gap in gaps]
     if _is_hidden(gaps, alike, cut, usual, device_ns):
-        return [StepTook(gap.end, device_ns or passed / steps, False) for gap in gaps]  # no more is known
+        return [StepDuration(gap.end, device_ns or passed / steps, False) for gap in gaps]  # no more is known
     if _runs_ahead(cut, usual, device_ns):
         longer_than = max(usual * WAITED, _typical_wait(cut) / WAITS_DIFFER)
         return list(_shared(_after_first_wait(cut, longer_than), longer_than))
@@ -116,7 +116,7 @@ def from_wait_to_wait(gaps: Sequence[StepGap]) -> tuple[Sequence[StepGap], Seque
     return gaps[waits[0] + 1 : waits[-1] + 1], gaps[waits[-1] + 1 :]
 
 
-def _one_by_one(gaps: Sequence[StepGap], cut: Sequence[StepGap], usual: float) -> Iterable[StepTook]:
+def _one_by_one(gaps: Sequence[StepGap], cut: Sequence[StepGap], usual: float) -> Iterable[StepDuration]:
     """Yield each step with the duration of its gap; steps launched ahead of one wait share its duration."""
     stretch: list[StepGap] = []
     debt, owed_from = 0.0, 0  # how far the device is behind, and since which step
@@ -142,8 +142,8 @@ def _one_by_one(gaps: Sequence[StepGap], cut: Sequence[StepGap], usual: float) -
     yield from _taken(stretch)
 
 
-def _taken(gaps: Iterable[StepGap]) -> Iterable[StepTook]:
-    return (StepTook(gap.end, gap.duration / gap.steps, gap.steps == 1) for gap in gaps)
+def _taken(gaps: Iterable[StepGap]) -> Iterable[StepDuration]:
+    return (StepDuration(gap.end, gap.duration / gap.steps, gap.steps == 1) for gap in gaps)
 
 
 def until_other(gap: StepGap, launches: frozenset[int]) -> StepGap:
@@ -200,7 +200,7 @@ def _after_first_wait(gaps: Sequence[StepGap], longer_than: float) -> Sequence[S
     return gaps[waits[0] + 1 :] if len(waits) > 1 else gaps
 
 
-def _shared(gaps: Iterable[StepGap], longer_than: float) -> Iterable[StepTook]:
+def _shared(gaps: Iterable[StepGap], longer_than: float) -> Iterable[StepDuration]:
     """Divide each stretch that ends with a gap of at least this duration per step among its steps."""
     stretch: list[StepGap] = []
     for gap in gaps:
@@ -208,5 +208,5 @@ def _shared(gaps: Iterable[StepGap], longer_than: float) -> Iterable[StepTook]:
         if gap.duration >= longer_than * gap.steps:
             steps = sum(one.steps for one in stretch)
             share = sum(one.duration for one in stretch) / steps
-            yield from (StepTook(one.end, share, steps == 1) for one in stretch)
+            yield from (StepDuration(one.end, share, steps == 1) for one in stretch)
             stretch = []

@@ -11,7 +11,7 @@ from jaxtop_agent.steps.durations import StepGap, from_wait_to_wait, launches_a_
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from jaxtop_agent.steps.changes import Paused
+    from jaxtop_agent.steps.changes import PauseSummary
 
 # The last nanoseconds that current figures cover.
 RECENT_NS = 10_000_000_000
@@ -44,7 +44,7 @@ class FunctionFacts:
     device_ns: Mapping[int, int] = field(default_factory=dict)
 
 
-class Counted(NamedTuple):
+class StepCount(NamedTuple):
     """Steps counted up to a time, or within one."""
 
     time_ns: int
@@ -70,7 +70,7 @@ class StepFigures(NamedTuple):
     # Since when steps have had this rhythm, and the mean step before, if that was another one.
     since: int = 0
     before_ns: float | None = None
-    paused: Paused | None = None
+    paused: PauseSummary | None = None
 
 
 def figures(
@@ -80,7 +80,7 @@ def figures(
     facts: FunctionFacts,
     now: int,
     *,
-    counted: Counted,
+    counted: StepCount,
 ) -> StepFigures | None:
     """Return the figures of the steps since `began`; None while they are too few.
 

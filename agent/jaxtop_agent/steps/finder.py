@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop_agent.steps.changes import Pauses, StepTimes
 from jaxtop_agent.steps.durations import StepGap, step_times
-from jaxtop_agent.steps.figures import RECENT_NS, Counted, FunctionFacts, StepFigures, figures
+from jaxtop_agent.steps.figures import RECENT_NS, FunctionFacts, StepCount, StepFigures, figures
 from jaxtop_agent.steps.pattern import (
     COMPARED_LAUNCHES,
     SAME,
@@ -92,13 +92,13 @@ class StepFinder:
         found = figures(gaps[-FIGURE_STEPS:], self._began, group, facts, now, counted=counted)
         return None if found is None else found._replace(before_ns=self._before_ns, paused=paused)
 
-    def _counted_lately(self, now: int) -> Counted:
+    def _counted_lately(self, now: int) -> StepCount:
         """Return the steps that were counted in the last seconds, or since the rhythm changed."""
-        self._counts.append(Counted(now, self.steps))
+        self._counts.append(StepCount(now, self.steps))
         while self._counts[0].time_ns < now - RECENT_NS:
             self._counts.popleft()
         first = self._counts[0]
-        return Counted(now - first.time_ns, self.steps - first.steps)
+        return StepCount(now - first.time_ns, self.steps - first.steps)
 
     def _is_due(self, launches: Sequence[FunctionLaunch], facts: FunctionFacts, now: int) -> bool:
         """Return whether the pattern should be searched again."""
@@ -158,7 +158,7 @@ class StepFinder:
         self.serial += 1
         self.steps = 0
         self._gaps: deque[StepGap] = deque(maxlen=MAX_STEPS)
-        self._counts: deque[Counted] = deque()
+        self._counts: deque[StepCount] = deque()
         self._pauses = Pauses()
         self._before_ns: float | None = None
         self._seen = 0

@@ -29,7 +29,7 @@ from jaxtop_agent.core import capture as exchanged
 from jaxtop_agent.core.board import Board
 from jaxtop_agent.core.capture import BUSY, OVER, STOPS_WITHIN_S, UNHEARD_S, CaptureExchange, CaptureProgress
 from jaxtop_agent.machine import basics
-from jaxtop_agent.profiler.capture import EXCESS, GROWTH, Capturing, packed
+from jaxtop_agent.profiler.capture import EXCESS, GROWTH, CaptureWorker, packed
 from jaxtop_agent.profiler.load import StepsMade
 from jaxtop_agent.profiler.schedule import Schedule
 from jaxtop_agent.profiler.session import InUse, ProfiledTrace
@@ -167,7 +167,7 @@ def agent(monkeypatch):
 
     schedule = Schedule()
     schedule.requested_at = lambda wanted, now: wanted or now
-    capturing = Capturing(board, load, schedule, steps)
+    capturing = CaptureWorker(board, load, schedule, steps)
     taken = []  # what is read for the tables
 
     def take(sessions, ask=ASK):

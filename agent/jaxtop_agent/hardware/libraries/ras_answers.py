@@ -81,7 +81,7 @@ class _Rank(Struct):
     collective_counts: dict[str, _Count] = {}
 
 
-class _Unanswered(Struct, frozen=True):
+class _UnansweredState(Struct, frozen=True):
     unresponsive: bool = False
     considered_dead: bool = False
 
@@ -91,7 +91,7 @@ class _MissingRank(Struct):
     host: str = ""
     pid: _Number = -1
     cuda_dev: _Number = -1
-    status: _Unanswered = _Unanswered()
+    status: _UnansweredState = _UnansweredState()
 
 
 class _Communicator(Struct):

@@ -17,7 +17,7 @@ from jaxtop_agent.programs.compiles import statics
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from jaxtop_agent.jaxprivate import BeingCompiled
+    from jaxtop_agent.jaxprivate import FunctionToCompile
     from jaxtop_agent.programs.compiles.statics import Static
 
     # A cause, the argument, and both sides of it as they are compared: their texts take longer to make.
@@ -92,7 +92,7 @@ class Signature(NamedTuple):
     options: int = 0
 
     @classmethod
-    def of(cls, compiled: BeingCompiled) -> Signature:
+    def of(cls, compiled: FunctionToCompile) -> Signature:
         leaves: list[Leaf] = []
         # The arguments of large models are alike, and making the text of a dtype takes long.
         texts: dict[int, str] = {}
