@@ -12,14 +12,14 @@ import zmq
 from jaxtop import wire
 from jaxtop.base.clock import steady
 from jaxtop.base.feature import hook
+from jaxtop.sources.address_search import Seed, Seeking
 from jaxtop.sources.descriptors import Descriptors
 from jaxtop.sources.mapping import NO_MAP
 from jaxtop.sources.paths import DIRECT, Paths
 from jaxtop.sources.peers import Peers
-from jaxtop.sources.relayed import NoRelays
+from jaxtop.sources.relays import NoRelays
 from jaxtop.sources.requests import RequestPool
 from jaxtop.sources.rosters import Rosters
-from jaxtop.sources.seeking import Seed, Seeking
 from jaxtop.transport import Subscriber
 from jaxtop.wire import LinkState
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from jaxtop.base.keys import KeyPair
     from jaxtop.sources.mapping import AddressMap
-    from jaxtop.sources.relayed import Relays
+    from jaxtop.sources.relays import Relays
 
 # Messages of each agent that wait to be taken. ZeroMQ ends this process if an agent dies whose queue is full
 # (see `transport/client.py`), so it has room for hours of a viewer that takes none.

@@ -7,7 +7,7 @@ no socket is made without a key, or without its authenticator.
 What is where, in the order in which to read it:
 
 - listener.py: the listening sockets of an agent
-- accepting.py: lets ZeroMQ accept one connection at a time
+- single_accept.py: lets ZeroMQ accept one connection at a time
 - monitors.py: the events of connections
 - authenticator.py: the answers to ZeroMQ's authentication protocol
 - first_messages.py: reading sockets whose peers send one message for each connection

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING
 import zmq
 
 from jaxtop.base.room import NoRoom
-from jaxtop.transport.accepting import Entry, drop_waiting, entry
 from jaxtop.transport.monitors import close_monitored, events_of, monitor_of
+from jaxtop.transport.single_accept import Entry, drop_waiting, entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable

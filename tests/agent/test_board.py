@@ -22,12 +22,12 @@ WRITERS = {
     "sampler": SAMPLER,
     "programs": SAMPLER,
     "compiles": ("hooks/compiles.py",),
-    "registrar": ("service/registrar.py", "service/kin.py", "profiler/offset.py"),
+    "registrar": ("service/registrar.py", "service/family_peers.py", "profiler/offset.py"),
     "publisher": PUBLISHER,
     "requests": PUBLISHER,
     "windows": ("profiler/worker.py", "profiler/reading.py"),
     "hardware": ("hardware/worker.py",),
-    "ledger": ("ledger/keeper.py", "logged/courses.py"),
+    "ledger": ("ledger/thread.py", "logged/courses.py"),
     "served": ("served/scraper.py",),
 }
 

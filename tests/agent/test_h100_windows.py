@@ -18,7 +18,7 @@ from jaxtop.traces.xspace import Trace
 from jaxtop_agent.profiler import rows
 from jaxtop_agent.profiler.numbers import numbers
 from jaxtop_agent.programs import hlo
-from jaxtop_agent.programs.loaded import LoadedProgram
+from jaxtop_agent.programs.loaded_programs import LoadedProgram
 from tests.made import h100
 from tests.stories import census, cluster_of, hello, pulse
 

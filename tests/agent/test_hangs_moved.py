@@ -9,7 +9,7 @@ import pytest
 from jaxtop import wire
 from jaxtop_agent.machine import disks
 from jaxtop_agent.machine.disks import OwnTraffic
-from jaxtop_agent.machine.moved import Movement
+from jaxtop_agent.machine.moved_bytes import Movement
 from tests.staged.hangs import SEEDS, finding, named
 from tests.staged.stalls import BEGAN, Beginning
 from tests.stories import pulse

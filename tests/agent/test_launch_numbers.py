@@ -20,7 +20,7 @@ from jaxtop_agent.hooks.launches import NumberedLaunch
 from jaxtop_agent.profiler.numbers import numbers
 from jaxtop_agent.profiler.reading import TraceReader
 from jaxtop_agent.profiler.session import ProfiledTrace
-from jaxtop_agent.programs.loaded import LoadedProgram
+from jaxtop_agent.programs.loaded_programs import LoadedProgram
 from tests import builders
 from tests.made.traces import FINGERPRINT, PLATFORMS, PROGRAM, Launch, Made, launches
 from tests.made.xspace import Event, plane, space

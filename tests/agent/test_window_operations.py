@@ -14,8 +14,8 @@ from jaxtop_agent.core.board import Board, Topology
 from jaxtop_agent.profiler import operations
 from jaxtop_agent.profiler.reading import TraceReader
 from jaxtop_agent.profiler.session import ProfiledTrace
-from jaxtop_agent.programs.executed import ExecutedOperation
-from jaxtop_agent.programs.loaded import LoadedProgram
+from jaxtop_agent.programs.executed_operations import ExecutedOperation
+from jaxtop_agent.programs.loaded_programs import LoadedProgram
 from tests import builders
 from tests.agent.test_windows import gpu_space, profile
 from tests.made.xspace import Event, plane, space

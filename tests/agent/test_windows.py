@@ -38,7 +38,7 @@ from jaxtop_agent.profiler.schedule import (
 )
 from jaxtop_agent.profiler.session import ProfilerSession, Refused
 from jaxtop_agent.profiler.worker import WindowThread
-from jaxtop_agent.programs.loaded import LoadedProgram, Numbers
+from jaxtop_agent.programs.loaded_programs import LoadedProgram, Numbers
 from tests import builders, patience, support
 from tests.made.xspace import Event, plane, space
 from tests.support import PYTHON, ROOT

@@ -12,7 +12,7 @@ from jaxtop_agent.programs.source_lines import Frames
 
 if TYPE_CHECKING:
     from jaxtop.traces.members import Groups
-    from jaxtop_agent.programs.executed import ExecutedOperation
+    from jaxtop_agent.programs.executed_operations import ExecutedOperation
     from jaxtop_agent.programs.operations import Work
 
 DATA = Path(__file__).parents[1] / "data" / "hlo"

@@ -11,7 +11,7 @@ from jaxtop_agent.core import budget
 from jaxtop_agent.machine import basics, disks, files, holders
 from jaxtop_agent.machine.busy import BusyThreads
 from jaxtop_agent.machine.cgroups import CgroupLimits, Groups
-from jaxtop_agent.machine.moved import Movement
+from jaxtop_agent.machine.moved_bytes import Movement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

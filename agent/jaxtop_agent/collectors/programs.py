@@ -15,7 +15,7 @@ from jaxtop_agent import jaxprivate
 from jaxtop_agent.core import budget
 from jaxtop_agent.core.board import READING, Board
 from jaxtop_agent.core.waiting import breathe
-from jaxtop_agent.programs import described
+from jaxtop_agent.programs import executable_summary
 from jaxtop_agent.programs.buffers import peaks
 from jaxtop_agent.programs.inventories import Inventories, PerLaunch
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from jaxtop_agent.hooks.launches import Launches
     from jaxtop_agent.programs.compiles.compilations import FunctionCompilations
     from jaxtop_agent.programs.compiles.recompilations import Recompilations
-    from jaxtop_agent.programs.described import Key
+    from jaxtop_agent.programs.executable_summary import Key
 
 # The programs that need the most memory are sent, and the rest as a count: this keeps a message below
 # MAX_TELEMETRY.
@@ -127,7 +127,7 @@ class LoadedPrograms:
     def _look(self, board: Board, *, alone: bool) -> bool:
         """Read new programs as far as this turn's time permits; return False if nothing changed."""
         listed = jaxprivate.live_executables()
-        keys = [described.key_of(each) for each in listed]
+        keys = [executable_summary.key_of(each) for each in listed]
         if keys == self._keys and not self._unread:
             return False
         read = self._read
@@ -135,7 +135,7 @@ class LoadedPrograms:
         del listed  # from here on only new programs are held, each until it is read
         until = time.thread_time() + TURN_S
         for key in [key for key in reversed(keys) if key not in read]:
-            program, computations = described.describe(new[key], alone=alone)
+            program, computations = executable_summary.describe(new[key], alone=alone)
             read[key] = _Read(program, now_ms(), computations=computations)
             self._untimed.add(key)
             if time.thread_time() > until:
@@ -203,7 +203,7 @@ class LoadedPrograms:
             read.has_figures = True
             return None
         if read.computations <= MOST_COUNTED_ON_CPU or jaxprivate.platform(executable) != "cpu":
-            read.program = described.with_memory(read.program, executable)
+            read.program = executable_summary.with_memory(read.program, executable)
         reading = self._inventories.read(board, key, executable, read.program, alone=alone)
         next(reading)  # from here on it holds no executable
         return key, reading
@@ -243,7 +243,7 @@ class LoadedPrograms:
     ) -> wire.Programs:
         known = {key: each.program for key, each in self._read.items() if each.program is not None}
         if len(known) > MOST_PROGRAMS:
-            chosen = set(nlargest(MOST_PROGRAMS, known, key=lambda key: described.needs(known[key])))
+            chosen = set(nlargest(MOST_PROGRAMS, known, key=lambda key: executable_summary.needs(known[key])))
             known = {key: program for key, program in known.items() if key in chosen}
         names = {program.name for program in known.values()} | recompiling
         return wire.Programs(

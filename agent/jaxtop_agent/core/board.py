@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from jaxtop_agent.programs.compiles.compilations import FunctionCompilations
     from jaxtop_agent.programs.compiles.recompilations import Recompilations
-    from jaxtop_agent.programs.executed import ExecutedOperation
-    from jaxtop_agent.programs.loaded import LoadedProgram
+    from jaxtop_agent.programs.executed_operations import ExecutedOperation
+    from jaxtop_agent.programs.loaded_programs import LoadedProgram
 
     # The name of a program and its fingerprint.
     ProgramKey = tuple[str, str | None]

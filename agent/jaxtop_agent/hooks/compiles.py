@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
     from jaxtop.wire import Compiling
     from jaxtop_agent.core.board import Board
-    from jaxtop_agent.jaxprivate import declared
+    from jaxtop_agent.jaxprivate import declarations
     from jaxtop_agent.programs.compiles.recompilations import CompilationRecord
 
 # The bound keeps the agent from growing with a program that makes new functions forever.
 MOST_NAMES = 500
-EVENT: declared.Name = "/jax/core/compile/backend_compile_duration"
+EVENT: declarations.Name = "/jax/core/compile/backend_compile_duration"
 # The stages up to that event: tracing and lowering, which take as long for large functions.
-STAGES: declared.Events = {
+STAGES: declarations.Events = {
     "/jax/core/compile/jaxpr_trace_duration",
     "/jax/core/compile/jaxpr_to_mlir_module_duration",
     EVENT,
 }
 # JAX looks for a program in its persistent cache, and finds it there.
-CACHE_ASKED: declared.Name = "/jax/compilation_cache/compile_requests_use_cache"
-CACHE_HIT: declared.Name = "/jax/compilation_cache/cache_hits"
+CACHE_ASKED: declarations.Name = "/jax/compilation_cache/compile_requests_use_cache"
+CACHE_HIT: declarations.Name = "/jax/compilation_cache/cache_hits"
 # A stage belongs to the same compilation as the stage before it if it begins within this time, or within the
 # time that the earlier stages took: JAX works on their results between two stages.
 NEXT_STAGE_WITHIN_MS = 1000

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from jaxtop_agent.hooks.checkpoints import CheckpointReports
 from jaxtop_agent.hooks.compiles import Compiles
+from jaxtop_agent.hooks.exceptions import RuntimeExceptions
 from jaxtop_agent.hooks.garbage import GarbageClock
 from jaxtop_agent.hooks.launches import Launches
-from jaxtop_agent.hooks.raised import RuntimeExceptions
 from jaxtop_agent.hooks.trackers import TrackerCalls
 
 if TYPE_CHECKING:

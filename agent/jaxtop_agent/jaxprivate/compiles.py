@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from types import FrameType
 
-    from jaxtop_agent.jaxprivate.declared import (
+    from jaxtop_agent.jaxprivate.declarations import (
         AllArguments,
         JitInfo,
         JitOptions,

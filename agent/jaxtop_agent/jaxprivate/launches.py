@@ -13,7 +13,7 @@ from jaxtop_agent.jaxprivate.lookup import find, imported
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jaxtop_agent.jaxprivate.declared import ExecuteReplicated
+    from jaxtop_agent.jaxprivate.declarations import ExecuteReplicated
 
 
 def name_of(function: Any) -> str:

@@ -8,7 +8,7 @@ What is where, in the order in which to read it:
 - evidence.py: what a stack says about what the script does: it saves, restores, evaluates, waits for input
 - queues.py: how full the queue is in which the main thread waits for input
 - phases.py: the phases that the script names
-- written.py: how many bytes the process has written
-- keeper.py: the thread that keeps the account, sends it and writes it
+- written_bytes.py: how many bytes the process has written
+- thread.py: the thread that keeps the account, sends it and writes it
 - file.py: the file of one process, which its successors' sums are made of
 """

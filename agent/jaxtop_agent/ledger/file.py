@@ -10,7 +10,7 @@ from jaxtop.base import debuglog, private, processes
 from jaxtop.base.names import reason
 from jaxtop.store import ledgers
 from jaxtop_agent import jaxprivate
-from jaxtop_agent.stalls.uncaught import uncaught
+from jaxtop_agent.stalls.uncaught_exception import uncaught
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,7 +6,7 @@ What is where, in the order in which to read it:
 - basics.py: memory, CPU, network and pressure of the machine, and the size of the process
 - cgroups.py: the limits of the container, and what is used of them
 - disks.py: bytes read from and written to disks
-- moved.py: how many bytes the process moves
+- moved_bytes.py: how many bytes the process moves
 - busy.py: the threads that use most CPU
 - holders.py: what holds the memory of the process: pages by kind, malloc, child processes
 """

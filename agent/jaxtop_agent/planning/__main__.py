@@ -15,7 +15,7 @@ from jaxtop.base.names import reason
 from jaxtop.features.planning.messages import Began, CompileRequest, Said, TakenText
 from jaxtop.wire.probing import FAILED
 from jaxtop_agent.planning.building import build
-from jaxtop_agent.planning.lowered import CannotCompile, parse, read
+from jaxtop_agent.planning.lowered_program import CannotCompile, parse, read
 
 # Compiling may take all cores, and the run may be on this machine. At the lowest priority it would never
 # end where other processes use all cores.

@@ -13,14 +13,21 @@ from msgspec.structs import replace
 
 from jaxtop.features.planning.messages import NamedArray, trimmed
 from jaxtop_agent import jaxprivate
-from jaxtop_agent.planning.lowered import SHARDING, CannotCompile, attributes, axes_of, each_of, meshes
+from jaxtop_agent.planning.lowered_program import (
+    SHARDING,
+    CannotCompile,
+    attributes,
+    axes_of,
+    each_of,
+    meshes,
+)
 from jaxtop_agent.planning.matching import match
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from jaxtop.features.planning.messages import Axes, Parts, WantedCandidate
-    from jaxtop_agent.planning.lowered import LoweredProgram
+    from jaxtop_agent.planning.lowered_program import LoweredProgram
     from jaxtop_agent.planning.matching import Side
 
 _MANUAL = "sdy.manual_computation"

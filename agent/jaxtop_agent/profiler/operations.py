@@ -10,8 +10,8 @@ from jaxtop.traces import OperationRuns
 from jaxtop.traces.parts import merged, total_length
 from jaxtop.wire import Operation, Operations
 from jaxtop_agent.profiler.rows import whole_launches
-from jaxtop_agent.programs.executed import COLLECTIVE, ExecutedOperation
-from jaxtop_agent.programs.loaded import LoadedProgram, launched_program
+from jaxtop_agent.programs.executed_operations import COLLECTIVE, ExecutedOperation
+from jaxtop_agent.programs.loaded_programs import LoadedProgram, launched_program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

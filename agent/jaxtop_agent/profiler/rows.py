@@ -13,7 +13,7 @@ from jaxtop.traces.parts import breathing, merged, overlap, rounds, total_length
 from jaxtop.wire import Launch, Round
 from jaxtop.wire.windows import MOST_UNASSIGNED_PERMILLE
 from jaxtop_agent.core.waiting import WorkSlices, breathe
-from jaxtop_agent.programs.loaded import LoadedProgram, launched_program
+from jaxtop_agent.programs.loaded_programs import LoadedProgram, launched_program
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop import wire
 from jaxtop.base.names import legible, shorten
 from jaxtop.traces.members import DeviceAssignment
-from jaxtop_agent.programs import found, lines, shapes, text
+from jaxtop_agent.programs import collective_instructions, lines, shapes, text
 from jaxtop_agent.programs.calls import Calls
-from jaxtop_agent.programs.found import KINDS, FoundCollective, GroupTable
-from jaxtop_agent.programs.fused import FusedCollectives
+from jaxtop_agent.programs.collective_instructions import KINDS, FoundCollective, GroupTable
+from jaxtop_agent.programs.fused_collectives import FusedCollectives
 from jaxtop_agent.programs.resharding import AddedCollective, Partitioner
 from jaxtop_agent.programs.source_lines import Frames
 
@@ -142,7 +142,7 @@ class Module:
 
     def places(self, total: int | None) -> DeviceAssignment | None:
         """Infer the device assignment from the groups, and from the number of devices if it is known."""
-        return found.places(self._found, total)
+        return collective_instructions.places(self._found, total)
 
     def finish(
         self,

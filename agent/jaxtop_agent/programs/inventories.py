@@ -16,7 +16,7 @@ from jaxtop_agent import jaxprivate
 from jaxtop_agent.core.waiting import Breather, breathe
 from jaxtop_agent.programs import fitting, hlo, shapes
 from jaxtop_agent.programs.hlo import HloReading, Module
-from jaxtop_agent.programs.loaded import LoadedProgram
+from jaxtop_agent.programs.loaded_programs import LoadedProgram
 from jaxtop_agent.programs.operations import OperationSums, Work
 from jaxtop_agent.programs.source_lines import Frames
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from jaxtop.traces.members import DeviceAssignment
     from jaxtop_agent.core.board import Board
-    from jaxtop_agent.programs.described import Key
-    from jaxtop_agent.programs.executed import ExecutedOperation
+    from jaxtop_agent.programs.executable_summary import Key
+    from jaxtop_agent.programs.executed_operations import ExecutedOperation
 
 # Where JAX can only print a whole module at once, it holds the GIL meanwhile: some milliseconds for a module
 # of this many computations, printed in full and in brief.

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop_agent.programs.calls import CALLS_ONE, MAX_CALL_DEPTH, MOST_TIMES, applied_by, made_by, runs
 from jaxtop_agent.programs.counting import APPLIES, FUSIONS, CountedCost, Extent, cost, results
-from jaxtop_agent.programs.executed import ExecutedOperation, InstructionCost, Notes, kind_of, kind_of_fusion
+from jaxtop_agent.programs.executed_operations import (
+    ExecutedOperation,
+    InstructionCost,
+    Notes,
+    kind_of,
+    kind_of_fusion,
+)
 from jaxtop_agent.programs.loops import Loops
 from jaxtop_agent.programs.summaries import CalledComputations, ComputationSummary, Reads, note, size, whole
 

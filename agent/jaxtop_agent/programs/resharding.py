@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop.base.names import legible, shorten
 from jaxtop_agent.programs import shapes
 from jaxtop_agent.programs.calls import made_by
-from jaxtop_agent.programs.found import KINDS, PERMUTE, REDUCE, SCATTER
+from jaxtop_agent.programs.collective_instructions import KINDS, PERMUTE, REDUCE, SCATTER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from jaxtop_agent.programs.found import FoundCollective
+    from jaxtop_agent.programs.collective_instructions import FoundCollective
     from jaxtop_agent.programs.lines import Instruction
     from jaxtop_agent.programs.source_lines import Frames
 

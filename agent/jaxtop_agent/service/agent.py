@@ -15,7 +15,7 @@ from jaxtop.base import debuglog, room
 from jaxtop.base.debuglog import LOG
 from jaxtop.base.names import reason
 from jaxtop_agent import jaxprivate
-from jaxtop_agent.arrays.watched import WatchedNames
+from jaxtop_agent.arrays.watched_names import WatchedNames
 from jaxtop_agent.boot import children
 from jaxtop_agent.boot.children import Family
 from jaxtop_agent.core.settings import ROLE, named_role, script_name
@@ -179,7 +179,7 @@ class Agent:
             util.Finalize(None, self._end_worker, exitpriority=LAST)
 
     def _end_worker(self) -> None:
-        from jaxtop_agent.stalls.uncaught import note_worker_error  # loads the messages
+        from jaxtop_agent.stalls.uncaught_exception import note_worker_error  # loads the messages
 
         note_worker_error(sys.exc_info()[1])
         self._end()
@@ -227,8 +227,8 @@ class Agent:
         from jaxtop_agent.core import redaction
         from jaxtop_agent.hardware import worker as hardware
         from jaxtop_agent.service.assembly import Assembly, OwnThreads, ScriptSide
+        from jaxtop_agent.service.family_peers import adopted
         from jaxtop_agent.service.identity import board_of
-        from jaxtop_agent.service.kin import adopted
 
         runfiles.explain_no_more()
         hardware.prepare()

@@ -13,7 +13,7 @@ from jaxtop_agent import collectors
 from jaxtop_agent.hardware.libraries.thread import Libraries
 from jaxtop_agent.hardware.worker import Hardware
 from jaxtop_agent.ledger.file import Book
-from jaxtop_agent.ledger.keeper import LedgerKeeper
+from jaxtop_agent.ledger.thread import LedgerKeeper
 from jaxtop_agent.profiler.offset import ClockOffset
 from jaxtop_agent.profiler.worker import WindowThread
 from jaxtop_agent.programs.compiles.storms import Storms
@@ -29,7 +29,7 @@ from jaxtop_agent.stalls.watch import Stalls
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from jaxtop_agent.arrays.watched import WatchedNames
+    from jaxtop_agent.arrays.watched_names import WatchedNames
     from jaxtop_agent.blackbox import BlackBox
     from jaxtop_agent.core.board import Board
     from jaxtop_agent.core.settings import AgentSettings

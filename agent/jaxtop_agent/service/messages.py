@@ -14,7 +14,7 @@ from jaxtop_agent import jaxprivate
 from jaxtop_agent.core.threads import cpu_clock, cpu_seconds
 from jaxtop_agent.hardware.worker import SOURCE as HARDWARE
 from jaxtop_agent.service.flags import flags
-from jaxtop_agent.stalls.uncaught import exit_status, uncaught
+from jaxtop_agent.stalls.uncaught_exception import exit_status, uncaught
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -15,7 +15,7 @@ from jaxtop.base import debuglog
 from jaxtop.wire import Peer, Roster
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.core.waiting import wait
-from jaxtop_agent.service.kin import EVERY_S, Kin
+from jaxtop_agent.service.family_peers import EVERY_S, Kin
 
 if TYPE_CHECKING:
     from jaxtop_agent.core.board import Board

@@ -15,7 +15,7 @@ from jaxtop import wire
 from jaxtop.base import debuglog
 from jaxtop.base.clock import now_ms
 from jaxtop.wire import COMPILE, LAUNCH, SCRIPT, WAIT
-from jaxtop_agent.arrays import origins, running
+from jaxtop_agent.arrays import origins, running_frames
 from jaxtop_agent.core import threads
 from jaxtop_agent.core.waiting import wait
 from jaxtop_agent.ledger.queues import Depth, WaitedQueue
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from jaxtop_agent.core.board import Board
     from jaxtop_agent.hooks.garbage import GarbageRuns
     from jaxtop_agent.hooks.jax import Hooks
-    from jaxtop_agent.ledger.keeper import LedgerKeeper
+    from jaxtop_agent.ledger.thread import LedgerKeeper
 
 NAME = "activity"
 # The mean time between two samples. Each comes at a random time, or a loop of the same period would show only
@@ -190,12 +190,12 @@ def _read(
 
     If there is a `queue`, its depth is read, too.
     """
-    frames = running.frames()
+    frames = running_frames.frames()
     frame = frames.get(threads.main_ident() or 0)
     frames.clear()
     if frame is None:
         return None
-    stack = running.stack(frame, MAX_FRAMES)
+    stack = running_frames.stack(frame, MAX_FRAMES)
     del frame
     try:
         activity = _activity(stack, hooks)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from jaxtop import wire
 from jaxtop.base.names import shorten
-from jaxtop_agent.arrays import origins, running
+from jaxtop_agent.arrays import origins, running_frames
 from jaxtop_agent.core import threads
 from jaxtop_agent.core.waiting import breathe
 from jaxtop_agent.stalls import calls
@@ -48,13 +48,13 @@ def read(
     """
     native = native or {}
     names = {ident: threads.fact(each, "_name", NAMELESS) for ident, each in threads.listed().items()}
-    main, frames = threads.main_ident(), running.frames()
+    main, frames = threads.main_ident(), running_frames.frames()
     there = sorted(frames.keys() - own, key=lambda ident: (ident != main, ident))
     frames.clear()
     order = there[:MOST_THREADS]
     found: list[wire.Thread] = []
     for start in range(0, len(order), AT_ONCE):
-        frames = running.frames()
+        frames = running_frames.frames()
         try:
             for ident in order[start : start + AT_ONCE]:
                 if ident in frames:  # it may have ended since
@@ -75,7 +75,7 @@ def _with_launch(thread: wire.Thread, name: str | None) -> wire.Thread:
 
 
 def _thread(name: str, is_main: bool, frame: FrameType) -> wire.Thread:
-    stack = running.stack(frame, MAX_WALKED_FRAMES)
+    stack = running_frames.stack(frame, MAX_WALKED_FRAMES)
     count = len(stack)
     if count > MOST_FRAMES:
         stack = stack[: MOST_FRAMES - OUTERMOST_FRAMES] + stack[-OUTERMOST_FRAMES:]

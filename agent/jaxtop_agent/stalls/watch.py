@@ -11,7 +11,7 @@ from jaxtop.base import debuglog
 from jaxtop.base.clock import now_ms
 from jaxtop.base.names import program_of
 from jaxtop_agent.stalls import stacks
-from jaxtop_agent.stalls.caught import CaughtExceptions
+from jaxtop_agent.stalls.caught_exceptions import CaughtExceptions
 from jaxtop_agent.stalls.launch_gaps import LaunchGaps, LongGap, LullDetector
 
 if TYPE_CHECKING:

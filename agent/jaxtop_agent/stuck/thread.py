@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from jaxtop_agent.core.board import Board, Topology
     from jaxtop_agent.hooks.jax import Hooks
-    from jaxtop_agent.ledger.keeper import LedgerKeeper
     from jaxtop_agent.ledger.phases import Phases
+    from jaxtop_agent.ledger.thread import LedgerKeeper
     from jaxtop_agent.steps.progress import Progress
 
 NAME = "end if stuck"

@@ -10,15 +10,15 @@ import weakref
 
 import pytest
 
-from jaxtop_agent.arrays import running
+from jaxtop_agent.arrays import running_frames
 from jaxtop_agent.ledger.queues import WaitedQueue
 from tests.support import eventually
 
 
 def stack_of(thread):
-    frames = running.frames()
+    frames = running_frames.frames()
     try:
-        return running.stack(frames[thread.ident])
+        return running_frames.stack(frames[thread.ident])
     finally:
         frames.clear()
 

@@ -10,7 +10,7 @@ from jaxtop import wire
 from jaxtop.features.probe.peers import compare
 from jaxtop.features.probe.verdict import result
 from jaxtop.store import saved_probe
-from jaxtop.store.probed import probed_collective, probed_device
+from jaxtop.store.probe_figures import probed_collective, probed_device
 from jaxtop.wire.probing import CollectiveMeasurement, Here, Meeting, ProbePlan, ProbeReport
 
 ROUNDS = 7

@@ -11,7 +11,7 @@ import re
 from collections import defaultdict, deque
 from typing import TYPE_CHECKING
 
-from jaxtop_agent.programs.found import REDUCE, SCATTER, FoundCollective
+from jaxtop_agent.programs.collective_instructions import REDUCE, SCATTER, FoundCollective
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

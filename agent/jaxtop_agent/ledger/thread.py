@@ -29,7 +29,7 @@ from jaxtop_agent.ledger.pieces import (
     Sighting,
     Span,
 )
-from jaxtop_agent.ledger.written import written_bytes
+from jaxtop_agent.ledger.written_bytes import written_bytes
 from jaxtop_agent.logged.courses import Courses
 
 if TYPE_CHECKING:

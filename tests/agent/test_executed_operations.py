@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from jaxtop_agent.programs import executed, hlo, operations
-from jaxtop_agent.programs.executed import ExecutedOperation
+from jaxtop_agent.programs import executed_operations, hlo, operations
+from jaxtop_agent.programs.executed_operations import ExecutedOperation
 from tests.made.hlo_texts import executed_of, work_of
 
 HEADER = """HloModule jit_step, is_scheduled=true
@@ -149,13 +149,13 @@ def test_of_many_operations_those_that_cost_most_are_read(monkeypatch):
     assert read(most=0) == {}
     lines = "\n".join(f"  %n{i} = f32[{i + 1}] negate(%p)" for i in range(40))
     entry = f"ENTRY %main (p: f32[1]) -> f32[1] {{\n  %p = f32[1] parameter(0)\n{lines}\n}}\n"
-    monkeypatch.setattr(executed, "MOST_NOTED", 16)
+    monkeypatch.setattr(executed_operations, "MOST_NOTED", 16)
     assert {"n39", "n38", "n37", "n36"} <= set(read(entry)) and len(read(entry)) <= 16
 
 
 def test_the_notes_of_all_computations_have_one_bound(monkeypatch):
     """40 computations with calls between them, and as many that their fusions run, in both orders."""
-    monkeypatch.setattr(executed, "MOST_NOTED", 16)
+    monkeypatch.setattr(executed_operations, "MOST_NOTED", 16)
     texts = []
     for i in range(40):
         fused = f"%in{i} (x: f32[8]) -> f32[8] {{\n  %x{i} = f32[8] parameter(0)\n" + "".join(

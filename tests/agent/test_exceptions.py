@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from jaxtop import wire
-from jaxtop_agent.hooks.raised import RaisedException
-from jaxtop_agent.stalls.caught import SETTLED_MS, CaughtExceptions
+from jaxtop_agent.hooks.exceptions import RaisedException
+from jaxtop_agent.stalls.caught_exceptions import SETTLED_MS, CaughtExceptions
 from tests.support import PYTHON, environment, run, script
 
 NO_ROOM = "RESOURCE_EXHAUSTED: Out of memory allocating 8 bytes."
@@ -32,7 +32,7 @@ def test_what_was_raised_is_an_event_once_the_process_has_gone_on():
     found = caught(raised(at_ms=1000, code=code))
     assert found.events(until_ms=999) == []
     (event,) = found.events(until_ms=1000)
-    where = "test_raised.py:7 <lambda>"
+    where = "test_exceptions.py:7 <lambda>"
     assert event == wire.Event(
         1000, "warning", "exception", f"went on after JaxRuntimeError at {where}: {NO_ROOM}"
     )
@@ -83,7 +83,7 @@ def attributes():
         facts = {name: value for name, value in vars(error).items() if name != "__notes__"}
         return str(error), error.args, facts, str(copy), copy.args, lines
 plain = attributes()
-from jaxtop_agent.hooks.raised import RuntimeExceptions
+from jaxtop_agent.hooks.exceptions import RuntimeExceptions
 raised = RuntimeExceptions(lambda: "named")
 assert raised.install() == "on"
 assert attributes() == plain
@@ -135,7 +135,7 @@ def attributes():
     return [*map(facts, (error, mine, called, *copies)), texts, inits]
 plain = attributes()
 assert %(version)r not in jax.__version__ or "base_args" in str(plain)
-from jaxtop_agent.hooks.raised import RuntimeExceptions
+from jaxtop_agent.hooks.exceptions import RuntimeExceptions
 raised = RuntimeExceptions(lambda: "")
 raised.install()
 assert attributes() == plain
@@ -163,7 +163,7 @@ def test_subclasses_copies_and_pickles_are_as_without_the_hook_and_copies_are_no
 
 QUIET = """
 import jax, jax.numpy as jnp
-from jaxtop_agent.hooks.raised import RuntimeExceptions
+from jaxtop_agent.hooks.exceptions import RuntimeExceptions
 raised = RuntimeExceptions(lambda: "")
 raised.install()
 jax.block_until_ready(jax.jit(lambda x: (x @ x).sum())(jnp.ones((8, 8))))

@@ -12,12 +12,12 @@ from jaxtop import wire
 from jaxtop.base.clock import now_ms
 from jaxtop.base.names import shorten
 from jaxtop_agent.stalls import stacks
-from jaxtop_agent.stalls.uncaught import first_line
+from jaxtop_agent.stalls.uncaught_exception import first_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jaxtop_agent.hooks.raised import RaisedException, RuntimeExceptions
+    from jaxtop_agent.hooks.exceptions import RaisedException, RuntimeExceptions
 
 # The type of all of them, as JAX names it.
 TYPE = "JaxRuntimeError"
