@@ -18,11 +18,11 @@ from jaxtop.traces.parts import (
     Op,
     TraceContents,
     WantedCollectives,
-    breathing,
     extent,
     reading,
     run_of,
     stats,
+    with_pauses,
 )
 
 PLANE = "/host:CPU"
@@ -186,7 +186,7 @@ class _Reader:
     def finish(self) -> None:
         """Combine the events of all threads."""
         seen = self._seen
-        for part in breathing(self._parts, seen.pause):
+        for part in with_pauses(self._parts, seen.pause):
             launch, ended = part.numbered.launch, (part.end, -1)
             if part.goes_on is not None:
                 ended = self._ends.get(part.goes_on, NEVER)

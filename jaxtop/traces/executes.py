@@ -11,7 +11,7 @@ import re
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Any
 
-from jaxtop.traces.parts import TraceContents, breathing, extent, reading, run_of, stats
+from jaxtop.traces.parts import TraceContents, extent, reading, run_of, stats, with_pauses
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,7 +99,7 @@ class Executes:
                 found.append((start, -end, event))
         found.sort(key=lambda each: each[:2])
         open_: list[HostEvent] = []
-        for start, end, event in breathing(found, self._seen.pause):
+        for start, end, event in with_pauses(found, self._seen.pause):
             while open_ and open_[-1].end < -end:
                 open_.pop()
             self._note(event, start, -end, open_)

@@ -250,7 +250,7 @@ def reading(seen: TraceContents, events: Iterable[Any]) -> Iterator[Any]:
         seen.pause()
 
 
-def breathing(events: Iterable[Any], pause: Callable[[], object]) -> Iterator[Any]:
+def with_pauses(events: Iterable[Any], pause: Callable[[], object]) -> Iterator[Any]:
     """Yield these events, with pauses in which others can take the GIL."""
     for some in _handfuls(events):
         yield from some

@@ -59,7 +59,7 @@ _ATTACH_FILTER, _DETACH_FILTER = 26, 27  # SO_ATTACH_FILTER, SO_DETACH_FILTER
 
 
 @dataclass
-class _Door:
+class _ListeningSocket:
     """A listening socket of ours, which of the guarded sockets it serves, and ZeroMQ's copy of it."""
 
     listening: socket.socket
@@ -76,7 +76,7 @@ class Listener:
     ) -> None:
         self._authenticator = authenticator
         self._send_buffer = send_buffer
-        self._doors: list[_Door] = []
+        self._listening: list[_ListeningSocket] = []
         self._open: dict[tuple[int, int], float] = {}  # time of acceptance, by socket and descriptor
         self._ended: set[tuple[int, int]] = set()
         self._came: list[float] = []
@@ -90,7 +90,7 @@ class Listener:
         self.monitors = [monitor_of(each, _EVENTS) for each in self._guarded]
 
     def ports(self) -> list[int]:
-        return [each.listening.getsockname()[1] for each in self._doors]
+        return [each.listening.getsockname()[1] for each in self._listening]
 
     def bind(self, bound: zmq.Socket[bytes], host: str, first: int, ports: int = PORTS) -> int:
         """Serve this socket at the first free of these ports of an address, and return the port."""
@@ -101,23 +101,23 @@ class Listener:
         else:
             raise OSError(f"no free port on {host} from {first} up")
         address = f"tcp://[{host}]:{port}" if ":" in host else f"tcp://{host}:{port}"
-        door = _Door(listening, self._guarded.index(bound), address)
+        listening_socket = _ListeningSocket(listening, self._guarded.index(bound), address)
         try:
-            self._open_door(door)
+            self._open_socket(listening_socket)
         except zmq.ZMQError:
             listening.close()
             raise
-        self._doors.append(door)
+        self._listening.append(listening_socket)
         self._count_descriptors(time.monotonic())
         return port
 
-    def _open_door(self, door: _Door) -> None:
-        door.copy = os.dup(door.listening.fileno())
+    def _open_socket(self, listening_socket: _ListeningSocket) -> None:
+        listening_socket.copy = os.dup(listening_socket.listening.fileno())
         try:
-            self._guarded[door.serves].setsockopt(zmq.USE_FD, door.copy)
-            self._guarded[door.serves].bind(door.address)
+            self._guarded[listening_socket.serves].setsockopt(zmq.USE_FD, listening_socket.copy)
+            self._guarded[listening_socket.serves].bind(listening_socket.address)
         except zmq.ZMQError:
-            os.close(door.copy)
+            os.close(listening_socket.copy)
             raise
 
     def replace(self, old: zmq.Socket[bytes], make: Callable[[], zmq.Socket[bytes]]) -> zmq.Socket[bytes]:
@@ -128,9 +128,9 @@ class Listener:
         self._ended = {key for key in self._ended if key[0] != which}
         new = self._guarded[which] = make()
         self.monitors[which] = monitor_of(new, _EVENTS)
-        for door in self._doors:
-            if door.serves == which:
-                self._open_door(door)
+        for listening_socket in self._listening:
+            if listening_socket.serves == which:
+                self._open_socket(listening_socket)
         self._entries = []
         self._count_descriptors(time.monotonic())
         return new
@@ -188,8 +188,8 @@ class Listener:
                 each.accept_all()
             self._entries = []
             self._set_backlog(is_crowded=False)
-        elif len(self._entries) < len(self._doors):
-            self._entries = [_entry(each.copy) for each in self._doors]
+        elif len(self._entries) < len(self._listening):
+            self._entries = [_entry(each.copy) for each in self._listening]
 
     def _admit(self) -> None:
         """Let each listening socket accept one more connection, unless there are too many."""
@@ -202,7 +202,7 @@ class Listener:
     def _set_backlog(self, *, is_crowded: bool) -> None:
         if is_crowded != self._is_crowded:
             self._is_crowded = is_crowded
-            for each in self._doors:
+            for each in self._listening:
                 each.listening.listen(SHORT_BACKLOG if is_crowded else BACKLOG)
                 if is_crowded:
                     drop_waiting(each.listening.fileno(), BACKLOG)
@@ -270,20 +270,20 @@ class Listener:
             return 0
         finally:
             twin.detach()
-            os.dup2(self._doors[0].listening.fileno(), self._spare, inheritable=False)
+            os.dup2(self._listening[0].listening.fileno(), self._spare, inheritable=False)
 
     def _filter(self, option: int) -> None:
         """Make the kernel drop, or accept again, what is sent to the listening sockets."""
         drop_all = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0))  # BPF: return 0
         program = struct.pack("HL", 1, ctypes.addressof(drop_all))
-        for each in self._doors:
+        for each in self._listening:
             with suppress(OSError):  # a kernel without filters: new connections are only ended
                 each.listening.setsockopt(socket.SOL_SOCKET, option, program)
 
     def close(self, linger_ms: int) -> None:
         """Close the guarded sockets, and allow their last messages `linger_ms` to leave."""
         close_monitored(self._guarded, self.monitors, linger_ms, self._authenticator)
-        for each in self._doors:
+        for each in self._listening:
             each.listening.close()
         os.close(self._spare)
 

@@ -171,8 +171,8 @@ def test_a_client_that_the_script_clears_is_freed(monkeypatch):
     gone = weakref.ref(client)
     del client
     assert gone() is None
-    for bell in board.bells:
-        bell.close()
+    for wakeup in board.wakeups:
+        wakeup.close()
 
 
 def test_a_census_that_breaks_off_holds_no_object_of_jax(monkeypatch):

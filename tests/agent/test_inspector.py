@@ -184,8 +184,8 @@ class TestTheFile:
         board.publisher.viewers = 1
         following.turn()
         assert board.outbox.take() is None
-        for bell in board.bells:
-            bell.close()
+        for wakeup in board.wakeups:
+            wakeup.close()
 
 
 class TestCollectives:

@@ -16,7 +16,7 @@ from jaxtop_agent import jaxprivate
 from jaxtop_agent.boot import children
 from jaxtop_agent.boot.children import Family
 from jaxtop_agent.core.settings import read
-from jaxtop_agent.ledger.file import Book
+from jaxtop_agent.ledger.file import LedgerWriter
 from jaxtop_agent.service import family_peers, roles
 from jaxtop_agent.service.agent import Agent
 from tests import builders
@@ -147,4 +147,4 @@ def test_a_worker_is_no_attempt_at_the_job_of_its_parent(monkeypatch, parent, pr
     topology = SimpleNamespace(process_count=processes_of_run)
     identity = builders.hello(0, 1, parent_pid=parent)
     board = SimpleNamespace(identity=identity, sampler=SimpleNamespace(topology=topology))
-    assert Book(board, None, "job", is_asked=False).lineage == lineage
+    assert LedgerWriter(board, None, "job", is_asked=False).lineage == lineage

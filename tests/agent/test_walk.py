@@ -254,11 +254,11 @@ def test_nothing_is_held_while_the_script_may_run():
     turns = iter(range(10_000))
     alive_after_drop: list[int] = []
 
-    def breathe() -> None:
+    def release_gil() -> None:
         if next(turns) == 8:
             state["layers"].clear()
             alive_after_drop.append(sum(each() is not None for each in watched))
 
-    walk = Walk(Array, lambda _: None, lambda: True, breathe)
+    walk = Walk(Array, lambda _: None, lambda: True, release_gil)
     walk.places_in("s", state)
     assert alive_after_drop == [0]

@@ -18,7 +18,7 @@ from jaxtop.traces.parts import LaunchSpan, Op, TraceContents
 from jaxtop.wire import MAX_TELEMETRY, Window, encode
 from jaxtop_agent.core import budget
 from jaxtop_agent.core.board import Board, Topology
-from jaxtop_agent.core.threads import Bell
+from jaxtop_agent.core.threads import WakeEvent
 from jaxtop_agent.profiler import rows, trace
 from jaxtop_agent.profiler.load import seconds_between
 from jaxtop_agent.profiler.lock import HeldLock
@@ -505,9 +505,9 @@ class TestTheLock:
                 go_on.wait(patience.left())
             return True
 
-        state, bell = SimpleNamespace(lock=Lock()), Bell()
+        state, wakeup = SimpleNamespace(lock=Lock()), WakeEvent()
         profiler = SimpleNamespace(state=state, in_use=lambda: None, start=list, stop=lambda _: at("stop"))
-        sessions = ProfilerSession(profiler, bell, lambda: None)
+        sessions = ProfilerSession(profiler, wakeup, lambda: None)
         thread = threading.Thread(target=sessions.take, args=(0, lambda: True))
         thread.start()
         assert reached.wait(patience.left())
@@ -519,7 +519,7 @@ class TestTheLock:
                 os._exit(7)
         go_on.set()
         thread.join()
-        bell.close()
+        wakeup.close()
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
         assert type(state.lock) is Lock and not state.lock.real.locked()
 
@@ -560,7 +560,7 @@ class TestWhereTheEndOfAProfileCanEndTheRun:
     def test_no_profile_is_started_there(self):
         started = []
         profiler = SimpleNamespace(start=lambda: started.append(1), start_full=lambda: started.append(2))
-        sessions = ProfilerSession(profiler, Bell(), lambda: "it would end the run")
+        sessions = ProfilerSession(profiler, WakeEvent(), lambda: "it would end the run")
         with pytest.raises(Refused, match="it would end the run"):
             sessions.take(1.0, lambda: False)
         with pytest.raises(Refused, match="it would end the run"):

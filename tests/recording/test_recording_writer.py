@@ -73,13 +73,13 @@ def test_a_chunk_that_is_open_is_closed_on_time(tmp_path, frames, monkeypatch):
     monkeypatch.setattr(thread, "BATCH_BYTES", 0)
     asked = []
 
-    class Bell(threading.Event):
+    class WakeEvent(threading.Event):
         def wait(self, timeout=None):
             asked.append(timeout)
             return super().wait(timeout)
 
     written = RecordingWriter(tmp_path / "a.mcap", ABOUT, flush_every=30.0)
-    written._bell = Bell()
+    written._wakeup = WakeEvent()
     written.start()
     written.sync()
     written.write(frames[:3])

@@ -36,8 +36,8 @@ def watched(topology, *, viewers=1, is_stuck=True):
     try:
         yield board, Stuck(board)
     finally:
-        for bell in board.bells:
-            bell.close()
+        for wakeup in board.wakeups:
+            wakeup.close()
 
 
 def asked(topology, maker, times=2):

@@ -47,12 +47,12 @@ class Walk:
         array_type: type,
         kind_of: Callable[[Any], Any],
         is_time_to_breathe: Callable[[], bool],
-        breathe: Callable[[], object],
+        release_gil: Callable[[], object],
     ) -> None:
         self._array_type = array_type
         self._kind_of = kind_of
         self._is_time_to_breathe = is_time_to_breathe
-        self._breathe = breathe
+        self._release_gil = release_gil
         self._values = Values(array_type)
         self._roots: dict[tuple[Any, ...], Path] = {}
         self._made = 0
@@ -172,7 +172,7 @@ class Walk:
         while pending and visited < MOST_VISITED and len(self._named) <= self._most:
             if self._is_time_to_breathe():
                 self._values.let_go()
-                self._breathe()
+                self._release_gil()
             visited += self._visit(pending)
         return visited
 

@@ -14,7 +14,7 @@ from jaxtop.base.names import program_of
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.core import budget
 from jaxtop_agent.core.board import READING, Board
-from jaxtop_agent.core.waiting import breathe
+from jaxtop_agent.core.waiting import release_gil
 from jaxtop_agent.programs import executable_summary
 from jaxtop_agent.programs.buffers import peaks
 from jaxtop_agent.programs.inventories import Inventories, PerLaunch
@@ -140,7 +140,7 @@ class LoadedPrograms:
             self._untimed.add(key)
             if time.thread_time() > until:
                 break
-            breathe()
+            release_gil()
         self._keys, self._read = keys, {key: read[key] for key in keys if key in read}
         if self._reading is not None and self._reading[0] not in self._read:
             self._reading = None

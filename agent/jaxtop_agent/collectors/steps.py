@@ -78,8 +78,8 @@ class StepRhythm:
             self._since_ms = now_ms() - (time.monotonic_ns() - figures.since) // 1_000_000
         board.sampler.rhythm = None if figures is None else self._message(figures, names, devices)
         if has_changed:
-            board.bells.windows.ring()
-            board.bells.activity.ring()
+            board.wakeups.windows.set()
+            board.wakeups.activity.set()
 
     def forget(self, board: Board) -> None:
         board.sampler.rhythm = None

@@ -17,7 +17,7 @@ from jaxtop import wire
 from jaxtop.base import names
 from jaxtop.base.clock import now_ms
 from jaxtop_agent.core.capture import CaptureExchange
-from jaxtop_agent.core.threads import Bell
+from jaxtop_agent.core.threads import WakeEvent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -142,7 +142,7 @@ class RegistrarState(msgspec.Struct):
     """The processes that the registrar found, and the offset from our clock to that of process 0."""
 
     roster: wire.Roster | None = None
-    kin: tuple[wire.Peer, ...] = ()  # agents of the same family in other runs
+    family_peers: tuple[wire.Peer, ...] = ()  # agents of the same family in other runs
     clock_offset: float = 0.0
     clock_error: float | None = None  # None: the clocks were not compared
 
@@ -203,20 +203,20 @@ class ServedState(msgspec.Struct):
     figures: dict[str, float] = msgspec.field(default_factory=dict)
 
 
-class Bells(NamedTuple):
-    """The bells of the threads that wait."""
+class WakeEvents(NamedTuple):
+    """The events that wake the waiting threads."""
 
-    publisher: Bell
-    sampler: Bell
-    registrar: Bell
-    windows: Bell
-    hardware: Bell
-    libraries: Bell
-    activity: Bell
-    ledger: Bell
-    stuck: Bell
-    reports: Bell
-    served: Bell
+    publisher: WakeEvent
+    sampler: WakeEvent
+    registrar: WakeEvent
+    windows: WakeEvent
+    hardware: WakeEvent
+    libraries: WakeEvent
+    activity: WakeEvent
+    ledger: WakeEvent
+    stuck: WakeEvent
+    reports: WakeEvent
+    served: WakeEvent
 
 
 class Board:
@@ -240,7 +240,7 @@ class Board:
         self.sources: dict[str, str] = {} if sources is None else sources
         self.capture = CaptureExchange()
         self.outbox = Outbox()
-        self.bells = Bells(*(Bell() for _ in Bells._fields))
+        self.wakeups = WakeEvents(*(WakeEvent() for _ in WakeEvents._fields))
         # Set by any thread whose change must be sent at once; reset by the publisher.
         self.pulse_now = False
         # Whether this process writes reports into the script's own runs of trackers, as the reporter knows.
@@ -256,7 +256,7 @@ class Board:
         """Send a message, or leave it for the next pulse: each wake-up of the publisher has its cost."""
         self.outbox.put(message)
         if at_once:
-            self.bells.publisher.ring()
+            self.wakeups.publisher.set()
 
     def report(self, severity: str, kind: str, text: str) -> None:
         """Send an event."""
@@ -284,8 +284,8 @@ class Board:
     def stop(self) -> None:
         """Make all threads of the agent end."""
         self.stopping = True
-        for bell in self.bells:
-            bell.ring()
+        for wakeup in self.wakeups:
+            wakeup.set()
 
 
 # What to do if the system refuses something, by the number of its error.

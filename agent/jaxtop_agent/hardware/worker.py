@@ -48,7 +48,7 @@ class Hardware:
         board = self._board
         try:
             while not board.stopping:
-                wait(board.bells.hardware, self._turn())
+                wait(board.wakeups.hardware, self._turn())
         finally:
             self._close()
 
@@ -120,7 +120,7 @@ class Hardware:
     def _set_state(self, state: str) -> None:
         if self._board.sources.get(SOURCE) != state:
             self._board.sources[SOURCE] = state
-            self._board.bells.publisher.ring()
+            self._board.wakeups.publisher.set()
 
 
 def _open(topology: Topology, report: Report) -> DriverReader:

@@ -26,7 +26,7 @@ ARRAYS = ("SLURM_ARRAY_TASK_ID", "PBS_ARRAY_INDEX", "LSB_JOBINDEX")
 ATTEMPTS = ("SLURM_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT")
 
 
-class Book:
+class LedgerWriter:
     """Writes the file of one process; used on the ledger's thread only, which the disk may hold up."""
 
     def __init__(self, board: Board, folder: Path | None, lineage: str, *, is_asked: bool) -> None:

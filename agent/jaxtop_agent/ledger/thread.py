@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from jaxtop_agent.core.board import Board
     from jaxtop_agent.hooks.jax import Hooks
-    from jaxtop_agent.ledger.file import Book
+    from jaxtop_agent.ledger.file import LedgerWriter
     from jaxtop_agent.ledger.phases import Phases
     from jaxtop_agent.served.scraper import Scraper
     from jaxtop_agent.steps.pattern import FunctionLaunch
@@ -64,7 +64,7 @@ SAME_SEEN_MS, SAME_REPORTED_MS = 1000, 50
 REPORTED_STEP = -2
 
 
-class LedgerKeeper:
+class LedgerThread:
     """Keeps the account on its own thread; `sample` is called by the thread that reads stacks."""
 
     def __init__(
@@ -73,12 +73,12 @@ class LedgerKeeper:
         hooks: Hooks,
         progress: Progress,
         phases: Phases,
-        book: Book | None,
+        writer: LedgerWriter | None,
         *,
         scraper: Scraper | None = None,
     ) -> None:
         self._board, self._hooks, self._progress, self._phases = board, hooks, progress, phases
-        self._book = book
+        self._writer = writer
         age = _age()
         self._started_ms = now_ms() - round(age * 1000)
         self._began = time.monotonic() - age
@@ -132,7 +132,7 @@ class LedgerKeeper:
             while not board.stopping:
                 self._look(is_over=False)
                 self._read_scalars(Courses.look)
-                wait(board.bells.ledger, self._pause())
+                wait(board.wakeups.ledger, self._pause())
             self._look(is_over=True)
             self._read_scalars(Courses.finish)
         except Exception as error:
@@ -290,8 +290,8 @@ class LedgerKeeper:
         written = None if committed is None else self._written_between(start, end)
         save = wire.Save(at_ms, blocked_ms, committed, self._steps(before=start), seen_by, written)
         self._saves.append(save)
-        if self._book is not None:
-            self._book.note_save(save)
+        if self._writer is not None:
+            self._writer.note_save(save)
 
     def _note_complete(self, start: float, end: float) -> None:
         at_ms = _wall_ms(start)
@@ -304,8 +304,8 @@ class LedgerKeeper:
             committed_ms=_wall_ms(end),
             written_bytes=self._written_between(start, end),
         )
-        if self._book is not None:
-            self._book.note_save(self._saves[nearest])
+        if self._writer is not None:
+            self._writer.note_save(self._saves[nearest])
 
     def _written_between(self, start: float, end: float) -> int | None:
         """Return what the process wrote from before `start` until after `end`; None if that is not known."""
@@ -334,7 +334,7 @@ class LedgerKeeper:
             if len(self._points) > wire.MOST_POINTS:
                 self._points = self._points[1::2]
                 self._point_every_ms *= 2
-        lineage = self._book.lineage if self._book is not None else ""
+        lineage = self._writer.lineage if self._writer is not None else ""
         latest = wire.Ledger(
             at_ms,
             self._started_ms,
@@ -349,8 +349,8 @@ class LedgerKeeper:
         if board.is_watched and not is_over and now - self._sent_at >= SEND_EVERY_S:
             self._sent_at = now
             board.send(latest, at_once=False)
-        if self._book is not None and (self._has_launched or not _is_worker()):
-            self._book.write(latest, is_over=is_over)
+        if self._writer is not None and (self._has_launched or not _is_worker()):
+            self._writer.write(latest, is_over=is_over)
 
 
 def _is_worker() -> bool:

@@ -74,7 +74,7 @@ class CaptureWorker:
         board, ask = self._board, asked.ask
         at = self._schedule.requested_at(asked.at, time.time() + board.registrar.clock_offset)
         while (left := at - time.time() - board.registrar.clock_offset) > 0 and self._is_wanted(asked):
-            wait(board.bells.windows, min(left, LOOK_S))
+            wait(board.wakeups.windows, min(left, LOOK_S))
         if not self._is_wanted(asked):
             return None
         if jaxprivate.default_client() is None:

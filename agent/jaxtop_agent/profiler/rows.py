@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
-from jaxtop.traces.parts import breathing, merged, overlap, rounds, total_length
+from jaxtop.traces.parts import merged, overlap, rounds, total_length, with_pauses
 from jaxtop.wire import Launch, Round
 from jaxtop.wire.windows import MOST_UNASSIGNED_PERMILLE
-from jaxtop_agent.core.waiting import WorkSlices, breathe
+from jaxtop_agent.core.waiting import WorkSlices, release_gil
 from jaxtop_agent.programs.loaded_programs import LoadedProgram, launched_program
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def message(
     launches: list[Launch] = []
     rows: list[Round] = []
     for each, chosen in _chosen(launched, limit, blank.slot or 0):
-        breathe()
+        release_gil()
         for (op, number), members in chosen.items():
             rows.append(_round(len(launches), ops.setdefault(op, len(ops)), number, members, devices))
         span = each.span
@@ -108,11 +108,11 @@ def whole_launches(seen: TraceContents) -> Iterator[tuple[list[LaunchSpan], Mapp
     for span in seen.spans:
         spans[span.module, span.run].append(span)
     ops: defaultdict[tuple[str, int], defaultdict[int, list[Op]]] = defaultdict(lambda: defaultdict(list))
-    for op in breathing(seen.ops, WorkSlices().pause):
+    for op in with_pauses(seen.ops, WorkSlices().pause):
         ops[op.module, op.run][op.device].append(op)
     for key, parts in spans.items():
         if key not in seen.cut:
-            breathe()
+            release_gil()
             yield parts, ops.get(key, {})
 
 

@@ -86,7 +86,7 @@ class WindowThread:
             return
         try:
             profiler = self._profiler = jaxprivate.Profiler()
-            self._session = ProfilerSession(profiler, board.bells.windows, self._danger)
+            self._session = ProfilerSession(profiler, board.wakeups.windows, self._danger)
             self._reader = TraceReader(board, profiler, self._hooks.numbered)
             if not profiler.frees_the_gil:
                 self._schedule = Schedule(LIMITS_UNDER_GIL)
@@ -125,7 +125,7 @@ class WindowThread:
         # Later launches may be small enough. Slow steps are launched repeatedly only in a longer time.
         if board.is_watched and time.monotonic() - self._estimated_at >= SLOT_S:
             self._estimate_load()
-        wait(board.bells.windows, 1.0 if board.is_watched or topology is None else IDLE_S)
+        wait(board.wakeups.windows, 1.0 if board.is_watched or topology is None else IDLE_S)
 
     def _renew_schedule(self) -> None:
         """Begin the schedule for a first viewer, and renew it for a new rhythm of the steps."""
@@ -159,14 +159,14 @@ class WindowThread:
         """Wait for this time of the common clock; return False if the wait is interrupted."""
         board = self._board
         while (left := at - time.time() - board.registrar.clock_offset) > 0:
-            rang = wait(board.bells.windows, min(left, 2 * SLOT_S))
+            is_woken = wait(board.wakeups.windows, min(left, 2 * SLOT_S))
             if self._reader is not None:
                 self._reader.send_operations()
             if board.stopping or board.capture.has_changed:
                 return False
             if asked:
                 continue
-            if rang and (board.requests.windows > self._captured or not board.is_watched):
+            if is_woken and (board.requests.windows > self._captured or not board.is_watched):
                 return False
             if self._has_new_rhythm():
                 return False
@@ -223,7 +223,7 @@ class WindowThread:
         except Refused as error:
             board.sources[SOURCE] = f"waiting: {error}"
             board.send(Window(now_ms(), 0, slot, note=str(error)))
-            wait(board.bells.windows, SLOT_S / 2)  # so that the reason is visible for a moment
+            wait(board.wakeups.windows, SLOT_S / 2)  # so that the reason is visible for a moment
             return
         if not board.stopping:
             self._read(topology, slot, taken)

@@ -13,7 +13,7 @@ from jaxtop.base.clock import now_ms
 from jaxtop.base.names import reason
 from jaxtop.traces import protos
 from jaxtop_agent import jaxprivate
-from jaxtop_agent.core.waiting import Breather, breathe
+from jaxtop_agent.core.waiting import GilYielder, release_gil
 from jaxtop_agent.programs import fitting, hlo, shapes
 from jaxtop_agent.programs.hlo import HloReading, Module
 from jaxtop_agent.programs.loaded_programs import LoadedProgram
@@ -202,7 +202,7 @@ class _TooLarge(Exception):
 def _reading(source: _Source, room: int) -> Generator[None, None, tuple[HloReading, PerLaunch]]:
     """Read single instructions where JAX offers them, so that no text of many megabytes is made."""
     computations = jaxprivate.parts(source.module)
-    pace = Breather()
+    pace = GilYielder()
     module, operations = Module(source.cuts), OperationSums()
     try:
         for computation in computations:
@@ -236,12 +236,12 @@ def _add(module: Module, operations: OperationSums, computation: Any) -> Iterato
 
 
 def _reading_of_text(
-    source: _Source, computations: int, room: int, pace: Breather
+    source: _Source, computations: int, room: int, pace: GilYielder
 ) -> tuple[HloReading, PerLaunch]:
     if computations > MOST_BRIEF:
         raise _TooLarge
     printed = jaxprivate.module_text(source.module, brief=computations > MOST_WHOLE)
-    breathe()
+    release_gil()
     operations, entry = summed(printed, pace)
     work = operations.work(entry, pace)
     started = {}

@@ -47,7 +47,7 @@ class Scraper:
                     board.sources[SOURCE] = "waiting: process 0 reads them"
                     return
                 self._scrape()
-            wait(board.bells.served, READ_INTERVAL_S if topology is not None else REPLY_TIMEOUT_S)
+            wait(board.wakeups.served, READ_INTERVAL_S if topology is not None else REPLY_TIMEOUT_S)
 
     def take_figures(self) -> list[tuple[float, dict[str, float]]]:
         """Return the figures since the last time, with when they were read."""

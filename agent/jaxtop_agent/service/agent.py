@@ -100,7 +100,7 @@ class Agent:
             from msgspec.structs import replace  # not before JAX is imported
 
             board.identity = replace(board.identity, role=self.role, is_role_guessed=False)
-            board.bells.publisher.ring()
+            board.wakeups.publisher.set()
 
     def start(self) -> None:
         """Start once JAX makes its first backend; until then there is no socket, and no thread that lasts."""
@@ -245,7 +245,7 @@ class Agent:
         own = OwnThreads(self._names_of_threads, self._threads.idents, self._threads.start_one_more)
         parts = self._parts = Assembly(board, settings, script, own)
         self._threads.prepare(parts.work())
-        if self.loading.is_stopped:  # `stop` has waited long enough, and closed the bells
+        if self.loading.is_stopped:  # `stop` has waited long enough, and closed the events
             raise Stopped
         self._threads.start()
 
@@ -303,8 +303,8 @@ class Agent:
             have_ended = self._threads.join(self._patience_with)
             self._board = None  # a second call does none of this again
             if have_ended:  # a late thread would otherwise write to a descriptor that may have been reused
-                for bell in board.bells:
-                    bell.close()
+                for wakeup in board.wakeups:
+                    wakeup.close()
         self.is_over = True
         if atexit is not None:
             atexit.unregister(self._end)

@@ -12,8 +12,8 @@ from jaxtop.base import debuglog
 from jaxtop_agent import collectors
 from jaxtop_agent.hardware.libraries.thread import Libraries
 from jaxtop_agent.hardware.worker import Hardware
-from jaxtop_agent.ledger.file import Book
-from jaxtop_agent.ledger.thread import LedgerKeeper
+from jaxtop_agent.ledger.file import LedgerWriter
+from jaxtop_agent.ledger.thread import LedgerThread
 from jaxtop_agent.profiler.offset import ClockOffset
 from jaxtop_agent.profiler.worker import WindowThread
 from jaxtop_agent.programs.compiles.storms import Storms
@@ -68,8 +68,8 @@ class Assembly:
         hooks.attach(board)
         self._scraper = self._served()
         self.black_box = self._black_box()
-        self._keeper = LedgerKeeper(
-            board, hooks, progress, script.phases, self._book(), scraper=self._scraper
+        self._ledger = LedgerThread(
+            board, hooks, progress, script.phases, self._writer(), scraper=self._scraper
         )
         native = NativeStacks(board, own.names, own.start)
         stalls = Stalls(board, hooks, progress, own.idents, native)
@@ -100,8 +100,8 @@ class Assembly:
         yield "collectives", self.windows.run
         yield "hardware", Hardware(board).run
         yield "libraries", Libraries(board).run
-        yield "activity", MainThread(board, hooks, self._keeper).run
-        yield "ledger", self._keeper.run
+        yield "activity", MainThread(board, hooks, self._ledger).run
+        yield "ledger", self._ledger.run
         if self.black_box is not None:
             yield "recording", self.black_box.run
         if self._stuck is not None:
@@ -136,7 +136,7 @@ class Assembly:
                 self._script.hooks,
                 self._script.progress,
                 self._script.phases,
-                self._keeper,
+                self._ledger,
                 own_threads=self._own.names,
                 limit=self._settings.end_if_stuck,
             )
@@ -172,13 +172,13 @@ class Assembly:
 
         return Scraper(self.board, self._settings.scrape)
 
-    def _book(self) -> Book | None:
+    def _writer(self) -> LedgerWriter | None:
         """Return the file of the ledger; None if the user wants none."""
         settings = self._settings
         if not settings.ledger:
             return None
         folder = settings.ledger_folder
-        return Book(self.board, folder, settings.lineage, is_asked=folder is not None)
+        return LedgerWriter(self.board, folder, settings.lineage, is_asked=folder is not None)
 
     def _black_box(self) -> BlackBox | None:
         """Return the black box if one is requested; None if it is not, or cannot be created."""

@@ -130,7 +130,7 @@ class Messages:
         roster = board.registrar.roster
         if roster is None:
             roster = wire.Roster(board.identity.agent, (board.peer(),), name=board.identity.name)
-        kin = board.registrar.kin
+        kin = board.registrar.family_peers
         return msgspec.structs.replace(roster, kin=kin) if kin else roster
 
     def costs(self) -> wire.Costs:

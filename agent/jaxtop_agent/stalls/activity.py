@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from jaxtop_agent.core.board import Board
     from jaxtop_agent.hooks.garbage import GarbageRuns
     from jaxtop_agent.hooks.jax import Hooks
-    from jaxtop_agent.ledger.thread import LedgerKeeper
+    from jaxtop_agent.ledger.thread import LedgerThread
 
 NAME = "activity"
 # The mean time between two samples. Each comes at a random time, or a loop of the same period would show only
@@ -70,10 +70,10 @@ class _Sample(NamedTuple):
 class MainThread:
     """Takes the samples on its own thread, for the ledger; while somebody watches, it sends their sums."""
 
-    def __init__(self, board: Board, hooks: Hooks, keeper: LedgerKeeper) -> None:
+    def __init__(self, board: Board, hooks: Hooks, ledger: LedgerThread) -> None:
         self._board = board
         self._hooks = hooks
-        self._keeper = keeper
+        self._ledger = ledger
         self._began = time.monotonic()
         self._samples: deque[_Sample] = deque()
         self._queue = WaitedQueue()
@@ -91,12 +91,12 @@ class MainThread:
         board = self._board
         try:
             while not board.stopping:
-                wait(board.bells.activity, self._random.uniform(0.5, 1.5) * self._every(time.monotonic()))
+                wait(board.wakeups.activity, self._random.uniform(0.5, 1.5) * self._every(time.monotonic()))
                 if board.is_watched:
                     self._look(time.monotonic())
                 else:
                     self._samples.clear()
-                    _read(self._hooks, self._keeper)
+                    _read(self._hooks, self._ledger)
         except Exception as error:
             debuglog.warning(NAME, "the main thread is not sampled any more", error=error)
             board.switch_off(NAME, error)
@@ -105,11 +105,11 @@ class MainThread:
         """Return the mean time until the next sample."""
         if self._board.is_watched and now < self._new_until:
             return SOON_EVERY_S
-        is_new = self._keeper.is_new and now - self._began < NEW_FOR_S
+        is_new = self._ledger.is_new and now - self._began < NEW_FOR_S
         return NEW_EVERY_S if is_new else EVERY_S
 
     def _look(self, now: float) -> None:
-        read = _read(self._hooks, self._keeper, self._queue)
+        read = _read(self._hooks, self._ledger, self._queue)
         if read is None:
             return
         samples = self._samples
@@ -184,7 +184,7 @@ def _delay_ms(first: _Sample, last: _Sample) -> int | None:
 
 
 def _read(
-    hooks: Hooks, keeper: LedgerKeeper, queue: WaitedQueue | None = None
+    hooks: Hooks, ledger: LedgerThread, queue: WaitedQueue | None = None
 ) -> tuple[wire.Place, int, Depth | None] | None:
     """Return the line and the activity of the main thread, and note it; None while it runs no Python.
 
@@ -200,8 +200,8 @@ def _read(
     try:
         activity = _activity(stack, hooks)
         is_in_jax = activity != SCRIPT
-        kind = keeper.stacks.kind(stack, is_in_jax=is_in_jax)
-        keeper.sample(kind, is_in_jax=is_in_jax)
+        kind = ledger.stacks.kind(stack, is_in_jax=is_in_jax)
+        ledger.sample(kind, is_in_jax=is_in_jax)
         depth = None if queue is None else queue.look(stack, waits=kind == "input")
         return _placed(stack), activity, depth
     finally:

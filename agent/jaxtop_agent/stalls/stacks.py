@@ -16,7 +16,7 @@ from jaxtop import wire
 from jaxtop.base.names import shorten
 from jaxtop_agent.arrays import origins, running_frames
 from jaxtop_agent.core import threads
-from jaxtop_agent.core.waiting import breathe
+from jaxtop_agent.core.waiting import release_gil
 from jaxtop_agent.stalls import calls
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def read(
                     found.append(replace(_with_launch(thread, launch), native=native.get(ident)))
         finally:
             frames.clear()
-        breathe()
+        release_gil()
     return _bounded([*found, *others])
 
 

@@ -174,7 +174,7 @@ class Stalls:
         longest = max(LONG_LULL, TIMES_A_LULL * self._lull.longest)
         is_stuck = self.stall is not None or lull_s >= longest
         if is_stuck and not self._board.publisher.is_stuck:
-            self._board.bells.libraries.ring()
+            self._board.wakeups.libraries.set()
         self._board.publisher.is_stuck = is_stuck
 
     def _carrier(self) -> str:

@@ -13,7 +13,7 @@ from jaxtop import traces
 from jaxtop.features.captures import perfetto
 from jaxtop.features.captures.clocks import Aligned, Instance, Machine, aligned
 from jaxtop.features.captures.perfetto import Slice, lanes
-from jaxtop.traces.parts import breathing, no_pause, rounds
+from jaxtop.traces.parts import no_pause, rounds, with_pauses
 from jaxtop.traces.xspace import Trace
 
 if TYPE_CHECKING:
@@ -272,12 +272,12 @@ class _Host:
         for line in plane.lines:
             name = f"{rest.strip()} {line.name}".strip()
             slices = on_devices.setdefault(device, {}).setdefault(name, [])
-            slices += [self._slice(event, device) for event in breathing(line.events, self._pause)]
+            slices += [self._slice(event, device) for event in with_pauses(line.events, self._pause)]
 
     def _thread(self, line: XLine, on_devices: dict[int, dict[str, list[Slice]]]) -> list[Slice]:
         """Return what a thread did; operations of a device that ran on it go to the device."""
         own: list[Slice] = []
-        for event in breathing(line.events, self._pause):
+        for event in with_pauses(line.events, self._pause):
             if event.name.startswith(_OF_THE_PROFILER):
                 continue
             is_operation = self._are_operations.get(event.name)

@@ -27,7 +27,7 @@ class Libraries:
     def run(self) -> None:
         while not self._board.stopping:
             asks_again, reads_again = self._ask_if_stuck(), self._follow_inspector()
-            wait(self._board.bells.libraries, min(asks_again, reads_again))
+            wait(self._board.wakeups.libraries, min(asks_again, reads_again))
 
     def _ask_if_stuck(self) -> float:
         """Ask where the run hangs, if it does; return the seconds until it should be asked again."""

@@ -9,7 +9,7 @@ from jaxtop import wire
 from jaxtop.base.clock import now_ms
 from jaxtop.base.names import legible, reason, shorten
 from jaxtop_agent import jaxprivate
-from jaxtop_agent.core.waiting import Breather
+from jaxtop_agent.core.waiting import GilYielder
 from jaxtop_agent.programs import executable_summary
 from jaxtop_agent.programs.buffers import assignment, schedule
 from jaxtop_agent.programs.inventories import has_large_constants
@@ -45,7 +45,7 @@ def send(board: Board, known: Mapping[Key, wire.Program], launches: Mapping[str,
     for key in nlargest(MOST_PROGRAMS, known, key=rank):
         source = _source(key)
         if source is not None and not board.stopping:
-            board.send(read(source, known[key], Breather()))
+            board.send(read(source, known[key], GilYielder()))
 
 
 class PeakSource(NamedTuple):
