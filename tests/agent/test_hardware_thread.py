@@ -164,7 +164,7 @@ class TestAge:
     )
     def test_a_silent_driver_is_said_to_be(self, board, seconds, said):
         board.sources["hardware"] = "on"
-        board.hardware.asked_at = 1000.0
+        board.hardware.requested_at = 1000.0
         assert source_states(board, 1000 + seconds)["hardware"] == said
 
 

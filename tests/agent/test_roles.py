@@ -147,4 +147,4 @@ def test_a_worker_is_no_attempt_at_the_job_of_its_parent(monkeypatch, parent, pr
     topology = SimpleNamespace(process_count=processes_of_run)
     identity = builders.hello(0, 1, parent_pid=parent)
     board = SimpleNamespace(identity=identity, sampler=SimpleNamespace(topology=topology))
-    assert LedgerWriter(board, None, "job", is_asked=False).lineage == lineage
+    assert LedgerWriter(board, None, "job", is_requested=False).lineage == lineage

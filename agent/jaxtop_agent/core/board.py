@@ -179,7 +179,7 @@ class HardwareState(msgspec.Struct):
 
     readings: Readings = NOTHING
     uuids: tuple[str | None, ...] = ()
-    asked_at: float | None = None  # since when, on the monotonic clock, a driver has not answered
+    requested_at: float | None = None  # since when, on the monotonic clock, a driver has not answered
 
 
 class LedgerState(msgspec.Struct):

@@ -35,7 +35,7 @@ STAGES: declarations.Events = {
     EVENT,
 }
 # JAX looks for a program in its persistent cache, and finds it there.
-CACHE_ASKED: declarations.Name = "/jax/compilation_cache/compile_requests_use_cache"
+CACHE_REQUEST: declarations.Name = "/jax/compilation_cache/compile_requests_use_cache"
 CACHE_HIT: declarations.Name = "/jax/compilation_cache/cache_hits"
 # A stage belongs to the same compilation as the stage before it if it begins within this time, or within the
 # time that the earlier stages took: JAX works on their results between two stages.
@@ -188,7 +188,7 @@ class Compiles:
                     thread.from_cache, thread.facts = None, _facts(sys._getframe(1), function)
 
     def _happened(self, event: str, **facts: object) -> None:  # noqa: ARG002 - JAX's signature
-        if event in {CACHE_ASKED, CACHE_HIT}:
+        if event in {CACHE_REQUEST, CACHE_HIT}:
             with suppress(Exception):  # JAX asks even where it has no cache
                 if jaxprivate.has_persistent_cache():
                     self._thread().from_cache = event == CACHE_HIT

@@ -29,10 +29,10 @@ ATTEMPTS = ("SLURM_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT")
 class LedgerWriter:
     """Writes the file of one process; used on the ledger's thread only, which the disk may hold up."""
 
-    def __init__(self, board: Board, folder: Path | None, lineage: str, *, is_asked: bool) -> None:
+    def __init__(self, board: Board, folder: Path | None, lineage: str, *, is_requested: bool) -> None:
         self._board = board
         self._folder = folder or ledgers.folder()
-        self._is_asked = is_asked
+        self._is_requested = is_requested
         self._lineage = lineage or lineage_of_job() or board.identity.name or ""
         self._worker = _name_of_worker(board.identity)
         self._who: ledgers.LedgerProcess | None = None
@@ -58,7 +58,7 @@ class LedgerWriter:
         if self.failure or self._folder is None:
             return
         age_ms = latest.at_ms - latest.started_ms
-        if age_ms < SHORTEST_MS and not self._is_asked:
+        if age_ms < SHORTEST_MS and not self._is_requested:
             return
         topology = self._board.sampler.topology
         if self._worker and topology is None:

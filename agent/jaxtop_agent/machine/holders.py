@@ -111,11 +111,11 @@ def _mallinfo() -> Callable[[], MallocBytes] | None:
         if not base_of("malloc") or base_of("malloc") != base_of("mallinfo2"):  # such as jemalloc
             return None
 
-        def ask() -> MallocBytes:
+        def read() -> MallocBytes:
             found = call()
             return MallocBytes(found.uordblks, found.hblkhd, found.fordblks)
 
-        return ask
+        return read
     return None
 
 

@@ -49,7 +49,7 @@ class EventLimits(NamedTuple):
     """The most events of a window that is taken now and then, and of one on request."""
 
     sampled: int
-    asked: int
+    requested: int
 
 
 # A step on eight devices may have 20,000 events. Where stopping holds the GIL, it does so for 3 µs per event.
@@ -215,7 +215,7 @@ class Schedule:
 
     def most_events(self, *, requested: bool = False) -> int:
         """Return how many events a window may hold."""
-        return int(min(self._room, self._limits.asked if requested else self._limits.sampled))
+        return int(min(self._room, self._limits.requested if requested else self._limits.sampled))
 
     def bound(self, memory_left: int | None) -> None:
         """Bound windows by the memory that is left; None if that is unknown."""

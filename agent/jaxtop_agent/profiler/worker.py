@@ -118,9 +118,9 @@ class WindowThread:
         topology = board.sampler.topology
         is_sampled = topology is not None and self._is_sampled(topology)
         self._renew_schedule()
-        is_asked = board.requests.windows > self._captured
-        if topology is not None and (is_asked or (is_sampled and board.is_watched)):
-            self._take_when_due(topology, is_asked=is_asked)
+        is_requested = board.requests.windows > self._captured
+        if topology is not None and (is_requested or (is_sampled and board.is_watched)):
+            self._take_when_due(topology, is_requested=is_requested)
             return
         # Later launches may be small enough. Slow steps are launched repeatedly only in a longer time.
         if board.is_watched and time.monotonic() - self._estimated_at >= SLOT_S:
@@ -141,21 +141,21 @@ class WindowThread:
             self._reducing |= self._load.reducing()
             self._schedule.renew(now)
 
-    def _take_when_due(self, topology: Topology, *, is_asked: bool) -> None:
+    def _take_when_due(self, topology: Topology, *, is_requested: bool) -> None:
         """Wait for the time of a requested window, or for the next slot, and take the window."""
         board = self._board
         now = time.time() + board.registrar.clock_offset
-        slot = None if is_asked else self._schedule.next_slot(now)
+        slot = None if is_requested else self._schedule.next_slot(now)
         if slot is None:
             at = self._schedule.requested_at(board.requests.window_at, now)
         else:
             at = slot * SLOT_S
             self._estimate_load()  # so that the launches until the slot decide the window's length
-        if self._wait_until(at, asked=is_asked):
+        if self._wait_until(at, requested=is_requested):
             self._captured = board.requests.windows
             self._take(topology, slot)
 
-    def _wait_until(self, at: float, *, asked: bool) -> bool:
+    def _wait_until(self, at: float, *, requested: bool) -> bool:
         """Wait for this time of the common clock; return False if the wait is interrupted."""
         board = self._board
         while (left := at - time.time() - board.registrar.clock_offset) > 0:
@@ -164,7 +164,7 @@ class WindowThread:
                 self._reader.send_operations()
             if board.stopping or board.capture.has_changed:
                 return False
-            if asked:
+            if requested:
                 continue
             if is_woken and (board.requests.windows > self._captured or not board.is_watched):
                 return False
@@ -210,14 +210,14 @@ class WindowThread:
         # The backends may have been cleared, and on TPUs the profiler must not start before them.
         if jaxprivate.default_client() is None:
             return
-        is_asked = slot is None
+        is_requested = slot is None
         self._estimate_load()
         # The current launches decide.
-        if not is_asked and (self._load.is_idle or not self._is_sampled(topology)):
+        if not is_requested and (self._load.is_idle or not self._is_sampled(topology)):
             return
         expected = self._expected
-        seconds = self._schedule.length(expected.slowest_s, expected.per_second, requested=is_asked)
-        most, recorded = self._schedule.most_events(requested=is_asked), self._load.recorder()
+        seconds = self._schedule.length(expected.slowest_s, expected.per_second, requested=is_requested)
+        most, recorded = self._schedule.most_events(requested=is_requested), self._load.recorder()
         try:
             taken = session.take(seconds, lambda: board.stopping or recorded() > most)
         except Refused as error:
@@ -256,7 +256,7 @@ class WindowThread:
         board, slices = self._board, WorkSlices()
 
         def pause() -> None:
-            if board.stopping or (board.capture.has_changed and board.capture.asked is not None):
+            if board.stopping or (board.capture.has_changed and board.capture.requested is not None):
                 raise Unwanted
             slices.pause()
 

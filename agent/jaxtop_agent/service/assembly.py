@@ -161,8 +161,8 @@ class Assembly:
         from jaxtop_agent.reporting.destinations import destinations
         from jaxtop_agent.reporting.reporter import TrackerReporter
 
-        asked = destinations(self._settings.report_to, self._script.hooks.trackers)
-        return TrackerReporter(self.board, asked)
+        chosen = destinations(self._settings.report_to, self._script.hooks.trackers)
+        return TrackerReporter(self.board, chosen)
 
     def _served(self) -> Scraper | None:
         """Return what reads the figures of an engine; None if it is not known where they are."""
@@ -178,7 +178,7 @@ class Assembly:
         if not settings.ledger:
             return None
         folder = settings.ledger_folder
-        return LedgerWriter(self.board, folder, settings.lineage, is_asked=folder is not None)
+        return LedgerWriter(self.board, folder, settings.lineage, is_requested=folder is not None)
 
     def _black_box(self) -> BlackBox | None:
         """Return the black box if one is requested; None if it is not, or cannot be created."""

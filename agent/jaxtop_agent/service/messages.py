@@ -179,8 +179,8 @@ def device_sample(board: Board, now: float) -> wire.DeviceSample:
 def source_states(board: Board, now: float) -> dict[str, str]:
     """Return the states of the sources; if the hardware thread hangs, its state says for how long."""
     states = dict(board.sources)
-    asked = board.hardware.asked_at
-    unanswered_s = 0.0 if asked is None else now - asked
+    requested = board.hardware.requested_at
+    unanswered_s = 0.0 if requested is None else now - requested
     for seconds, words in DRIVER_UNANSWERED:
         if unanswered_s >= seconds:
             states[HARDWARE] = f"off: the driver has not answered for {words}"

@@ -159,10 +159,10 @@ class Publisher:
         now = time.monotonic()
         due = min(pulse_due, self._greeting.due, now + IDLE_TURN)
         # Rounded up: in the last fraction of a millisecond the loop would run without a pause.
-        came, questions = server.poll(math.ceil(max(0.0, due - now) * 1000))
+        came, requests = server.poll(math.ceil(max(0.0, due - now) * 1000))
         self._board.wakeups.publisher.clear()
         self._welcome(server, came)
-        self._answer_all(server, questions)
+        self._reply_to_all(server, requests)
 
     def _send_waiting(self, server: transport.Server) -> None:
         while (message := self._board.outbox.take()) is not None:
@@ -287,26 +287,26 @@ class Publisher:
             self._family_peers = self._board.registrar.family_peers
             self._send(server, self._messages.roster())
 
-    def _answer_all(self, server: transport.Server, questions: list[transport.ReceivedRequest]) -> None:
+    def _reply_to_all(self, server: transport.Server, requests: list[transport.ReceivedRequest]) -> None:
         """Answer, then rest, so that endless requests use only a fixed share of the time."""
         began = time.thread_time()
-        for question in questions:
-            self._answer(server, question)
-        if questions:
+        for received in requests:
+            self._reply_to(server, received)
+        if requests:
             server.rest((time.thread_time() - began) * REST_AFTER_ANSWERS)
 
-    def _answer(self, server: transport.Server, question: transport.ReceivedRequest) -> None:
+    def _reply_to(self, server: transport.Server, received: transport.ReceivedRequest) -> None:
         try:
-            request: wire.Request = wire.decode_as(wire.Request, question.raw)
+            request: wire.Request = wire.decode_as(wire.Request, received.raw)
         except wire.Unreadable as error:
             debuglog.warning("publisher", "a request cannot be read", error)
-            server.reply(question.sender, [wire.encode(wire.Reply("", f"unreadable request: {error}"))])
+            server.reply(received.sender, [wire.encode(wire.Reply("", f"unreadable request: {error}"))])
             return
-        reply, messages = self._answers.answer_to(request, self._state_aside, is_owner=question.is_owner)
+        reply, messages = self._answers.answer_to(request, self._state_aside, is_owner=received.is_owner)
         parts = [wire.encode(reply)]
         for kind, payload in messages:
             parts += wire.pack(kind, self._header(kind, advance=False), payload)
-        server.reply(question.sender, parts)
+        server.reply(received.sender, parts)
 
     def _send(self, server: transport.Server, message: wire.Message) -> None:
         self._send_payload(server, wire.kind_of(message), wire.encode(message))

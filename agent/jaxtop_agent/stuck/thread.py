@@ -181,7 +181,7 @@ class _ReportToFirst:
     def __init__(self) -> None:
         self.notice = Notice()
         self._context: Any = None
-        self._question: transport.Question | None = None
+        self._question: transport.RequestConnection | None = None
         self._asked_at = self._answered_at = 0.0
         self._said = ""
 
@@ -208,13 +208,13 @@ class _ReportToFirst:
             if self._context is None:
                 self._context = zmq.Context()
             raw = wire.encode(wire.Request("still", still=still))
-            self._question = transport.Question(self._context, pair, pair.public, address, raw)
+            self._question = transport.RequestConnection(self._context, pair, pair.public, address, raw)
         except (keys.NoKey, OSError, zmq.ZMQError) as error:
             self._said = f"process 0 cannot be asked: {error}"
 
     def _read(self, now: float) -> None:
         assert self._question is not None
-        answer = self._question.answer()
+        answer = self._question.reply()
         if answer is None:
             if now - self._asked_at > VALID_S:
                 self._said = "the agent of process 0 does not answer"

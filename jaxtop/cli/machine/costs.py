@@ -86,7 +86,7 @@ def ask() -> list[CostReport]:
         waiting = list(reports)
         for report in reports:
             take = _taker(report, waiting)
-            requests.ask(report.hello.requests, wire.Request("cost"), time.monotonic(), take)
+            requests.send(report.hello.requests, wire.Request("cost"), time.monotonic(), take)
         while waiting and (left := until - time.monotonic()) > 0:
             poller = zmq.Poller()
             requests.wait_with(poller)
