@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 FILE_SECONDS = 60.0
 # The size of all files of a recording together.
 MAX_RECORDING_BYTES = 8 << 20
-# Less than the default interval, so that SIGKILL loses at most the last pulse.
+# The flush interval is shorter than the default pulse interval, so that SIGKILL loses at most one pulse.
 FLUSH_EVERY = 0.75
 MOST_WAITING = 4 << 20
 SOURCE = "recording"

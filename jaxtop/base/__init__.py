@@ -1,4 +1,4 @@
-"""What every room uses: times, names, keys, private files, processes, meshes as text, features.
+"""The common parts of every package: times, names, keys, private files, processes, meshes as text, features.
 
 What is where, in the order in which to read it:
 

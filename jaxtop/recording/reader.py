@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 # Limits of the cache of unpacked chunks. Playing back and forth reads the same chunks again.
 MOST_CHUNKS, MOST_MESSAGES = 8, 200_000
-# What reading a corrupt chunk raises.
+# The exceptions that a corrupt chunk raises.
 _DAMAGE = OSError, ValueError, OverflowError, struct.error, MemoryError
 _PARTS = msgspec.msgpack.Decoder(KeyframePart)
 

@@ -1,1 +1,1 @@
-"""What is stored for others: last frames of agents, run files of live processes, the last probe's result."""
+"""Stored state for other processes: last frames of agents, run files of live processes, the last probe."""

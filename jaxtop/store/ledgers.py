@@ -1,4 +1,4 @@
-"""The files in which processes write what they spent their time on, so that it outlasts them.
+"""The files in which processes record their time by kind, so that the record outlasts them.
 
 A file per process, JSON lines: first who it is, then sums since its start, checkpoints, and how it ended.
 Lines are added every few seconds; most of them replace the last one, so that a file grows slowly
@@ -57,7 +57,7 @@ class LedgerProcess(Struct, frozen=True, omit_defaults=True):
 
 
 class Sums(Struct, frozen=True, omit_defaults=True):
-    """What the process had spent up to a time, in seconds by kind."""
+    """The time of the process up to a moment, in seconds by kind."""
 
     at_ms: TimeMs
     spent_s: Seconds
@@ -74,7 +74,7 @@ class SaveLine(Struct, frozen=True):
 
 
 class LedgerFile(NamedTuple):
-    """What a file says: the process, its sums over time, and its checkpoints by the time they began."""
+    """The content of a ledger file: the process, its sums over time, and its checkpoints by their start."""
 
     path: Path
     who: LedgerProcess

@@ -41,7 +41,7 @@ class FailedAgent(msgspec.Struct, frozen=True):
 
 
 class EndedScript(msgspec.Struct, frozen=True):
-    """What the agent of a script that has ended left to later viewers: its identity and its goodbye."""
+    """The file that the agent of an ended script leaves to later viewers: its identity and its goodbye."""
 
     hello: Hello
     bye: Bye

@@ -14,7 +14,7 @@ What is where, in the order in which to read it:
 - files.py: captured profiles in files
 - protos.py: the programs that a profile has
 - waits.py: how long devices waited in the collectives of a launch
-- contents.py: what one trace contains: its devices, and the launches of each program
+- contents.py: the contents of one trace: its devices, and the launches of each program
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What one trace contains: its platform, and the launches of each program with the waits of each device.
+"""The contents of one trace: its platform, and the launches of each program with the waits of each device.
 
 Only the trace is asked, so devices have the numbers of this trace.
 """
@@ -34,7 +34,7 @@ _VENDORS: dict[object, str] = {"AMD": "rocm", "Nvidia": "cuda"}
 
 
 class TracedDevice(NamedTuple):
-    """What the plane of a device says about it; None where it says nothing."""
+    """The facts about a device in its plane; None where the plane lacks them."""
 
     number: int
     kind: str | None
@@ -57,7 +57,7 @@ class TracedProgram:
 
 @dataclass(frozen=True)
 class Contents:
-    """What was read of a trace."""
+    """The contents of a trace."""
 
     platform: str
     devices: tuple[TracedDevice, ...]
@@ -110,7 +110,7 @@ def contents(trace: Trace, compiled: ProfilePrograms, most: int = MOST_READ) -> 
 
 
 class _Host:
-    """What the host says: how often it ran each program on a GPU, and which ones other processes run."""
+    """The host's events: the runs of each program on a GPU, and the programs that other processes run."""
 
     def __init__(self, planes: Iterable[XPlane]) -> None:
         self.runs: Counter[str] = Counter()

@@ -28,7 +28,7 @@ NAMES_ITS_PROGRAM = "module_name"
 ENQUEUED_ON = "device_ordinal"
 # The kind of the contexts of PJRT's launches.
 PJRT = 5
-# Longer chains are ignored.
+# The length of a chain of events; longer chains are ignored.
 MOST_STEPS = 64
 
 Context = tuple[int, int]

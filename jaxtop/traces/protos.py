@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 # To read a larger program takes many seconds.
 MOST_BYTES = 32_000_000
-# More asynchronous parts than this are not those of one operation.
+# The number of asynchronous parts of one operation.
 MOST_STEPS = 64
 METADATA, PROTO = "/host:metadata", "Hlo Proto"
 _MODULE = 1
@@ -61,7 +61,7 @@ _ASYNC = "async-start"
 # fusions repeat the collective, with this in its configuration.
 _STARTS, _FINISHES = "AsyncCollectiveStart", "AsyncCollectiveDone"
 _CHAINED = b"async_collective_fusion_config"
-# This is in the configuration of a TPU's collective before which the cores wait for each other.
+# The entry in the configuration of a TPU's collective that makes the cores wait for each other before it.
 _BARRIER = b'"barrier_config"'
 
 

@@ -25,7 +25,7 @@ class Kernel(NamedTuple):
 
 
 class SplitKernels(NamedTuple):
-    """Whole launches; kernels of launches that the trace cuts off; and kernels of which nothing is known."""
+    """Whole launches; kernels of launches that the trace cuts off; and kernels without a known launch."""
 
     launches: list[list[Kernel]]
     cut: list[Kernel]

@@ -56,7 +56,7 @@ class _Work:
 
 
 class _Core:
-    """What the plane of a core has."""
+    """The contents of the plane of a core."""
 
     def __init__(self, device: int, executes: Executes) -> None:
         self.runs: list[ProgramRun] = []

@@ -159,7 +159,7 @@ class Subscriber(_Monitored):
 
 
 class _SingleConnection(_Monitored):
-    """A connection to one address; raises `zmq.ZMQError` if it is none, or if no descriptors are left."""
+    """A connection to one address; raises `zmq.ZMQError` for an invalid one, or without descriptors."""
 
     def __init__(
         self, context: zmq.Context[zmq.Socket[bytes]], keys: KeyPair, server: bytes, endpoint: str

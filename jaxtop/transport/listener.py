@@ -51,7 +51,8 @@ CROWD_A_SECOND, SHORT_BACKLOG = 8, 16
 MOST_A_SECOND, SHUT_S = 64, 1.0
 # A peer with the key has sent more than this by the end of its handshake; no peer without it gets that far.
 HANDSHAKE_BYTES = 400
-# More than any viewer sends, with its handshake, its longest request and two signs of life a second.
+# The bytes that a connection may send: more than any viewer's handshake, longest request and two signs of
+# life a second.
 ALLOWED_BYTES, ALLOWED_A_SECOND = 1 << 17, 1024
 _EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_ACCEPT_FAILED | zmq.EVENT_DISCONNECTED
 _BYTES_RECEIVED_AT = 128  # in the kernel's struct tcp_info

@@ -1,4 +1,4 @@
-"""What a message may contain, and the error of bytes that break it.
+"""The bounds of a message, and the error of bytes that exceed them.
 
 Decoding enforces the bounds of single values, `checks.py` all others.
 """
@@ -33,7 +33,7 @@ WireInteger = Annotated[int, Meta(ge=-(1 << 62), le=1 << 62)]
 # Small enough for sums over all functions of a process.
 MAX_COUNT = 1 << 53
 Count = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
-# What a finding rests on: no infinity, and no NaN.
+# A number that a finding rests on: no infinity, and no NaN.
 Measure = Annotated[float, Meta(ge=-float(1 << 62), le=float(1 << 62))]
 Process = Annotated[int, Meta(ge=0, le=MAX_PROCESSES)]
 IntervalMs = Annotated[int, Meta(ge=1, le=86_400_000)]

@@ -1,4 +1,4 @@
-"""The pulse: what one interval of a process and of its machine was like."""
+"""The pulse: the figures of a process and its machine over one interval."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all parts of the agent use: the board that its threads share, budgets, settings, threads, waiting.
+"""The common parts of the agent: the board that its threads share, budgets, settings, threads, waiting.
 
 What is where, in the order in which to read it:
 

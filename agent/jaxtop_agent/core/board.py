@@ -131,7 +131,7 @@ class SamplerPrograms(msgspec.Struct):
 
 
 class CompilesState(msgspec.Struct):
-    """What JAX's threads note while they compile, in values that they share with the readers."""
+    """Notes of JAX's threads while they compile, in values that they share with the readers."""
 
     compiled: dict[str, FunctionCompilations] = msgspec.field(default_factory=dict)  # by program name
     # The latest compilations with their causes; None if this JAX does not report compilations.
@@ -159,7 +159,7 @@ class PublisherState(msgspec.Struct):
 
 
 class PublisherRequests(msgspec.Struct):
-    """What viewers have requested, as the publisher has read it."""
+    """The requests of viewers, as the publisher has read them."""
 
     interval: float = 1.0
     peaks: int = 0  # how often the peaks of programs were requested
@@ -168,7 +168,7 @@ class PublisherRequests(msgspec.Struct):
 
 
 class WindowsState(msgspec.Struct):
-    """What the thread that takes profiler windows has found."""
+    """The results of the thread that takes profiler windows."""
 
     can_capture: bool = True
     latest: tuple[wire.Window, ...] = ()
@@ -183,7 +183,7 @@ class HardwareState(msgspec.Struct):
 
 
 class LedgerState(msgspec.Struct):
-    """What the thread of the ledger has added up, and earlier points for new viewers.
+    """The sums of the ledger thread, and earlier points for new viewers.
 
     `logged` are the last values of the scalars that the script logs; `notable` are those of its scalars
     that are not finite or have risen, and parts of trees. `curves` are set at the end.
@@ -198,7 +198,7 @@ class LedgerState(msgspec.Struct):
 
 
 class ServedState(msgspec.Struct):
-    """What an engine serves, as the thread that reads its text has found last."""
+    """The latest figures of a serving engine, from the thread that reads its text."""
 
     figures: dict[str, float] = msgspec.field(default_factory=dict)
 
@@ -288,7 +288,7 @@ class Board:
             wakeup.set()
 
 
-# What to do if the system refuses something, by the number of its error.
+# The advice for a refusal of the system, by the number of its error.
 _REMEDIES = {
     errno.EMFILE: "raise the limit of open files (ulimit -n)",
     errno.EADDRNOTAVAIL: "give an address of this machine (--bind, or JAXTOP_BIND)",
@@ -297,6 +297,6 @@ _REMEDIES = {
 
 
 def off_reason(error: BaseException) -> str:
-    """Return in one line why a source is off, and what to do where that is known."""
+    """Return in one line the reason why a source is off, with advice where there is any."""
     remedy = _REMEDIES.get(error.errno or 0) if isinstance(error, OSError) else None
     return f"off: {names.reason(error)}{f'; {remedy}' if remedy else ''}"

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from jaxtop_agent.core.threads import WakeEvent
 
-# Not 0: this thread would take the GIL back before any other thread wakes up.
+# The pause that releases the GIL. With 0 this thread would take the GIL back before another thread wakes up.
 GIL_RELEASE_S = 1e-5
 # The wait of a thread that only its event should wake.
 IDLE_S = 3600.0

@@ -30,7 +30,7 @@ class Off(Exception):
 
 
 class DriverReader(Protocol):
-    """What the hardware thread calls; any call may hang."""
+    """The calls of the hardware thread to a driver; any call may hang."""
 
     # The driver's UUID of each device, in the order of the topology.
     uuids: tuple[str | None, ...]

@@ -64,7 +64,7 @@ class CompiledSpan(NamedTuple):
 
 
 class _CompilationFacts(NamedTuple):
-    """What was found out about a compilation when it began."""
+    """The facts about a compilation that are known when it begins."""
 
     subject: CompilationSubject
     of_jax: bool | None = None
@@ -72,7 +72,7 @@ class _CompilationFacts(NamedTuple):
 
 
 class _Thread:
-    """The compilation of one thread: its stage, and what was found out about it so far."""
+    """The compilation of one thread: its stage, and the facts about it so far."""
 
     def __init__(self) -> None:
         self.depth = 0  # functions are traced within functions

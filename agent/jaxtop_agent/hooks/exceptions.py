@@ -21,9 +21,9 @@ MAX_EXCEPTIONS = 64
 MAX_FRAMES = 100
 # The length of the message of an exception.
 MAX_MESSAGE_CHARS = 600
-# JAX and its libraries raise these to find out what there is, and catch them themselves.
+# JAX and its libraries raise these exceptions to detect features, and catch them themselves.
 _ANSWERS = frozenset({"UNIMPLEMENTED", "NOT_FOUND", "ALREADY_EXISTS"})
-# These make an exception again that was raised before, maybe in another process.
+# These functions rebuild an exception that was raised before, maybe in another process.
 _COPIES = frozenset({"copy", "copyreg", "pickle"})
 
 

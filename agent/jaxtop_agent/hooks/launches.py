@@ -31,8 +31,8 @@ NUMBER_SEPARATOR = "\0"
 MAX_SAME_NAMES = 16
 # Appended to the names of JAX's own functions: a function of the script may have the same name.
 OF_JAX = f"{NUMBER_SEPARATOR}jax"
-# Each remembered launch is one float: the seconds since the start, plus SPAN times the function's number.
-# That is exact to 2 µs. It is negative for a first call.
+# The number of remembered launches. Each is one float: the seconds since the start, plus SPAN times the
+# function's number. The float is exact to 2 µs, and negative for a first call.
 MAX_LAUNCHES = 1024
 SPAN = 2.0**24
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 MOST_OF_A_CALL, MOST_NOTED = 1024, 4096
 # A larger step is not a step; it would not fit into a message.
 LARGEST_STEP = 1 << 53
-# What MLflow itself measures of the machine is not a scalar of the script.
+# MLflow's own figures of the machine are not scalars of the script.
 _SYSTEM = "system/"
 _OF_NUMPY, _NO_NUMBERS = frozenset({"numpy", "ml_dtypes"}), frozenset({"ndarray", "bool", "bool_", "str_"})
 
@@ -204,7 +204,7 @@ class TrackerCalls:
 
 
 def _number(value: Any) -> float | None:
-    """Return a number that a library has already converted; None if it is none.
+    """Return a number that a library has already converted; None for other values.
 
     An array of JAX is on the host by then. One that is not ready is not waited for.
     """

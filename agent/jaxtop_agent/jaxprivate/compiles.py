@@ -1,4 +1,4 @@
-"""What JAX reports about compilations."""
+"""JAX's reports about compilations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What JAX calls at each launch."""
+"""The hooks that JAX calls at each launch."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 What is where, in the order in which to read it:
 
-- pieces.py: pieces of time, with what is known of them exactly and what samples saw in them
+- pieces.py: pieces of time, with their exact bounds and the samples in them
 - usual_gaps.py: gaps of usual length between two functions, and the share of each kind in them
 - account.py: from launches, samples and exact times to sums by kind; no clock, no JAX
 - evidence.py: what a stack says about what the script does: it saves, restores, evaluates, waits for input

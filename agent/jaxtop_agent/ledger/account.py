@@ -267,7 +267,7 @@ class Account:
             return "other"
         return "stalled" if beyond > max(STALL_S, STALL * usual) else "stepping"
 
-    # What is not closed yet
+    # The open gap
 
     def _open(self, now: float, *, is_stuck: bool, is_over: bool) -> Seconds:
         if now <= self._closed:

@@ -1,4 +1,4 @@
-"""The file of this process: who it is, what it spent its time on, its checkpoints, and how it ended."""
+"""The ledger file of this process: its identity, its time by kind, its checkpoints, and its end."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 
     from jaxtop_agent.core.board import Board
 
-# Shorter processes leave no file, unless a folder was asked for. A line stays this long after the last one.
+# Processes shorter than SHORTEST_MS leave no file, unless a folder was requested. A line that follows the
+# last one after STAYS_MS or more stays in the file.
 SHORTEST_MS, STAYS_MS = 20_000, 15_000
 # The processes of a run may write to one disk: together at most 20 times a second.
 MS_FOR_EACH_PROCESS = 50
-# What tells the attempts at a job apart, and the parts of an array of jobs.
+# The variables that distinguish the attempts at a job, and the parts of an array of jobs.
 ARRAYS = ("SLURM_ARRAY_TASK_ID", "PBS_ARRAY_INDEX", "LSB_JOBINDEX")
 ATTEMPTS = ("SLURM_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT")
 

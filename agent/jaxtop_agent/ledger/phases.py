@@ -1,4 +1,4 @@
-"""The phases that the script names with `agent.phase()`: they take precedence over what is found."""
+"""The phases that the script names with `agent.phase()`. They take precedence over samples of the stack."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from types import TracebackType
 
-# What a script may say, and the kind that it is.
+# The kind of time for each phase name that a script may use.
 KINDS = {
     "start": "starting",
     "compile": "compiling",

@@ -175,7 +175,7 @@ class LedgerThread:
         self._note_saves()
         self._publish(now, is_over=is_over)
 
-    # What is new
+    # New observations
 
     def _new_launches(self) -> tuple[list[LaunchAt], bool]:
         hook = self._hooks.launched
@@ -265,7 +265,7 @@ class LedgerThread:
         named = {number for number, name in hook.names().items() if name in of_jax}
         return (named | {0}) - hook.of_the_script()
 
-    # What it says
+    # Messages
 
     def _note_saves(self) -> None:
         found = self._blocked + [(start, start + each, "stack") for start, each in self._account.saved]

@@ -22,7 +22,7 @@ MOST_GAPS = 2048
 
 
 class GapSample(NamedTuple):
-    """What a sample saw in a gap, how long after its start, and the length of the gap."""
+    """The kind that a sample saw in a gap, its time after the start, and the length of the gap."""
 
     after: float
     length: float
@@ -67,7 +67,7 @@ class UsualGaps:
 
     @property
     def usual_kinds(self) -> frozenset[str]:
-        """What samples have seen in usual gaps."""
+        """The samples in usual gaps."""
         return frozenset(self.shares) | {each.kind for each in self.samples}
 
     def spent(self) -> dict[str, float]:

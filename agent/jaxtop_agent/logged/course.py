@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from jaxtop.wire import Rise, Scalar
 
-# What is usual is unknown with fewer values than this.
+# With fewer values than this, the usual range is unknown.
 FEWEST_VALUES = 40
 # The most samples that stand for all values; when there are more, every second one is dropped.
 MOST_SAMPLES = 256
@@ -29,7 +29,7 @@ RISE_ABOVE_MAX = 0.5
 _DEVIATION = 1.4826
 # A rise is this many high values in a row, and ends after as many that are not high.
 IN_A_ROW = 3
-# A rise that has lasted for this many values, and half as many as there were before, is what is usual now.
+# A rise becomes the usual range after this many values, and half as many as there were before.
 LONGEST_RISE = 200
 # High values with fewer others between them belong together.
 MAX_VALUES_BETWEEN = 8
@@ -70,7 +70,7 @@ class Course:
 
     @property
     def verdict(self) -> tuple[object, ...]:
-        """What viewers must know at once."""
+        """The part of the course that viewers must know at once."""
         rise = self._rise
         return self._bad > 0, self._bad > 1, self._bad_step, rise and rise.step, rise and rise.led_by
 
@@ -156,7 +156,7 @@ class Course:
 
 
 class UsualValues:
-    """What is usual: samples of the values so far, evenly spaced, and the highest value around each."""
+    """The usual range: samples of the values so far, evenly spaced, and the highest value around each."""
 
     def __init__(self) -> None:
         self.count = 0

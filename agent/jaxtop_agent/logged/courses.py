@@ -25,9 +25,9 @@ MOST_COURSES = 256
 SEND_EVERY_S, SEND_EACH_S = 10.0, 0.25
 # A norm led to a rise of a loss if it was high at most this many values of the loss before.
 LEADS_WITHIN = 20
-# The origin of what the script reports to the agent.
+# The origin of values that the script reports to the agent.
 REPORTED_ORIGIN = "agent"
-# The origin of what an engine serves: current figures, which are not judged.
+# The origin of figures that an engine serves: they are current figures, and are not judged.
 SERVED_ORIGIN = "served"
 
 

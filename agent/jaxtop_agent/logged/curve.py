@@ -14,7 +14,7 @@ FIRST_MS = 2_000
 # The longest time of a mean. A longer one would not fit into a message; it would take weeks to get there.
 LONGEST_MS = 86_400_000
 LONGEST_NAME = 200
-# What a float of four bytes can hold; larger values are drawn as infinite ones.
+# The largest value of a float of four bytes; larger values are drawn as infinite ones.
 MAX_VALUE = 3e38
 # A time in a file may be rounded.
 CLOCKS_DIFFER_MS = 1_000

@@ -1,4 +1,4 @@
-"""What the kernel reports about the machine, the container and the process, in small files.
+"""The kernel's figures of the machine, the container and the process, from small files.
 
 What is where, in the order in which to read it:
 

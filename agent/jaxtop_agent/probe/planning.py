@@ -1,4 +1,4 @@
-"""What a probe measures, and how much; process 0 decides once, from what all processes report."""
+"""The plan of a probe: measurements and their sizes. Process 0 decides once, from all reports."""
 
 from __future__ import annotations
 

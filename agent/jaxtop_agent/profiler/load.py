@@ -1,4 +1,4 @@
-"""What to expect of a window before it opens: events of the launched programs, and time between launches."""
+"""The estimate of a window before it opens: events of the launched programs, and time between launches."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ FEW_EVENTS = 4_000
 
 
 class WindowEstimate(NamedTuple):
-    """The events per second, and those of the smallest launch with collectives; None if unknown.
+    """The expected events of a window, and the time between launches; None if unknown.
 
-    Then the seconds between launches of the slowest repeated program, and of the fastest with collectives.
+    `launch` counts the events of the smallest launch with collectives. `slowest_s` is the time between
+    launches of the slowest repeated program, `fastest_s` of the fastest program with collectives.
     """
 
     per_second: float | None = None
@@ -38,7 +39,7 @@ class WindowEstimate(NamedTuple):
 
 
 class StepsMade(NamedTuple):
-    """The functions of which a step consists, empty if the script reports its steps, and the steps so far."""
+    """The functions of a step (empty if the script reports its steps), and the number of steps so far."""
 
     functions: tuple[str, ...]
     made: float

@@ -254,7 +254,7 @@ def _reading_of_text(
 def _as_shown(
     executed: dict[str, ExecutedOperation], started: Mapping[str, str]
 ) -> dict[str, ExecutedOperation]:
-    """Return the operations by the names that the profiler shows: those of what asynchronous starts wrap."""
+    """Return the operations by the names that the profiler shows: asynchronous starts show what they wrap."""
     return {started.get(name, name): each for name, each in executed.items()}
 
 

@@ -104,7 +104,7 @@ class OperationSums:
         shapes: dict[str, str],
         parameters: dict[str, int],
     ) -> Sequence[str]:
-        """Add an instruction; return the names of its operands, except those of tuples."""
+        """Add an instruction; return the names of its operands, without tuples."""
         opcode = instruction.opcode
         summary.executed += opcode not in _IDLE
         names = instruction.operand_names if opcode not in {"parameter", "constant", "iota", "tuple"} else ()

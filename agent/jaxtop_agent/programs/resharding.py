@@ -35,7 +35,7 @@ _OF_JAX = re.compile(
 )
 # No partitioner adds these; the compiler drops the names of some.
 _ONLY_WRITTEN = frozenset({"ragged-all-to-all", "collective-broadcast"})
-# These move data, and compute nothing: what comes out is what went in.
+# These operations move data and compute nothing.
 _MOVES = frozenset(
     {"bitcast", "copy", "copy-start", "copy-done", "convert", "transpose", "reshape", "slice"}
     | {"dynamic-slice", "get-tuple-element", "opt-barrier", "concatenate", "pad"}

@@ -1,4 +1,4 @@
-"""What is noted of a computation of a program, before it is known who calls it."""
+"""The summary of a computation of a program, made before its callers are known."""
 
 from __future__ import annotations
 

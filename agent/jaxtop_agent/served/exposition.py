@@ -16,7 +16,7 @@ _SAMPLE = re.compile(r"([a-zA-Z_:][\w:]*)\s*(\{.*?\})?\s+(\S+)(?:\s+[-\d.eE+]+)?
 _LABELS = re.compile(r'\s*([a-zA-Z_]\w*)\s*=\s*"((?:[^"\\\n]|\\.)*)"\s*(?:,|$)', re.ASCII)
 _ESCAPED = re.compile(r"\\(.)")
 _NEW_LINE = {"n": "\n"}
-# A longer line is not a sample.
+# The length of a sample line; longer lines are skipped.
 LONGEST_LINE = 8192
 # The labels of an engine's series are the same in every text.
 MAX_LABEL_TEXTS = 2048

@@ -124,7 +124,7 @@ def _device_ns_of_step(often: Mapping[int, float], device_ns: Mapping[int, int])
 
 
 def _flops(often: Mapping[int, float], facts: FunctionFacts) -> float | None:
-    """Return the operations of a step; None if those of one of the script's functions are unknown."""
+    """Return the operations of a step; None if one of the script's functions has unknown operations."""
     total = 0.0
     for function, times in often.items():
         flops = facts.flops.get(function)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MOST_CALLS, MOST_HELD = 64, 256
 # The most arrays read in a turn, spread over the calls; the others only if one of these is not finite.
 MOST_READS = 16
-# Of more calls than can be kept, every 2nd, 4th, … is kept; at least one of this many.
+# Where there are more calls than can be kept, every 2nd, 4th, … is kept; at least one in this many.
 MAX_CALL_STRIDE = 1024
 # The numbers that were read and that nobody has taken yet.
 MOST_TAKEN = 4096

@@ -1,4 +1,4 @@
-"""What an answer of NCCL's RAS service says: the communicators whose ranks differ.
+"""The content of a reply of NCCL's RAS service: the communicators whose ranks differ.
 
 JSON has every rank. Text lists ranks only of groups that are less than half of a communicator; from JSON, we
 use no more than that.

@@ -1,4 +1,4 @@
-"""What holds memory at the peak of a program, as a message; read only if a viewer asks for it."""
+"""The buffers that hold memory at the peak of a program, as a message; read only on request of a viewer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What JAX compiles a function for, as plain values, and what differs between two of them.
+"""The signatures that JAX compiles a function for, as plain values, and the differences between two of them.
 
 A signature holds no array, no sharding and no object of the script, except weakly.
 """
