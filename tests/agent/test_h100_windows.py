@@ -18,7 +18,7 @@ from jaxtop.traces.xspace import Trace
 from jaxtop_agent.profiler import rows
 from jaxtop_agent.profiler.numbers import numbers
 from jaxtop_agent.programs import hlo
-from jaxtop_agent.programs.loaded_programs import LoadedProgram
+from jaxtop_agent.programs.loaded_executables import LoadedExecutable
 from tests.made import h100
 from tests.stories import census, cluster_of, hello, pulse
 
@@ -76,7 +76,7 @@ def windows(process: int, inventory: wire.Inventory) -> list[wire.Window]:
     seen = seen_of(h100.PAIR[process], process)
     runs = sorted((span.module, span.run) for span in seen.spans)
     loaded = (
-        LoadedProgram("jit_body", FINGERPRINT, None, frozenset(each.op for each in inventory.collectives)),
+        LoadedExecutable("jit_body", FINGERPRINT, None, frozenset(each.op for each in inventory.collectives)),
     )
     return [
         rows.message(

@@ -20,7 +20,7 @@ from jaxtop_agent.hooks.launches import NumberedLaunch
 from jaxtop_agent.profiler.numbers import numbers
 from jaxtop_agent.profiler.reading import TraceReader
 from jaxtop_agent.profiler.session import ProfiledTrace
-from jaxtop_agent.programs.loaded_programs import LoadedProgram
+from jaxtop_agent.programs.loaded_executables import LoadedExecutable
 from tests import builders
 from tests.made.traces import FINGERPRINT, PLATFORMS, PROGRAM, Launch, Made, launches
 from tests.made.xspace import Event, plane, space
@@ -214,7 +214,7 @@ class TestJoined:
     def test_a_window_that_lost_all_barriers_shows_no_wait_where_an_earlier_one_had_them(self):
         """The collectives themselves take equally long on all cores: a wait of 0 would be wrong."""
         board, made = board_of(0), Made(launches(2, 4, late=1))
-        board.programs.loaded = (LoadedProgram(PROGRAM, None, None, None),)
+        board.programs.loaded = (LoadedExecutable(PROGRAM, None, None, None),)
         reader = TraceReader(board, SimpleNamespace(parse=Trace))
         topology = Topology(0, 1, "tpu", (device(0), device(1)), None)
         raw = PLATFORMS["tpu"][1](made)

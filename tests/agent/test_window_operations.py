@@ -15,7 +15,7 @@ from jaxtop_agent.profiler import operations
 from jaxtop_agent.profiler.reading import TraceReader
 from jaxtop_agent.profiler.session import ProfiledTrace
 from jaxtop_agent.programs.executed_operations import ExecutedOperation
-from jaxtop_agent.programs.loaded_programs import LoadedProgram
+from jaxtop_agent.programs.loaded_executables import LoadedExecutable
 from tests import builders
 from tests.agent.test_windows import gpu_space, profile
 from tests.made.xspace import Event, plane, space
@@ -45,7 +45,7 @@ def test_what_a_trace_contains_is_sent_as_a_window_and_operations_and_again_once
     sent = [board.outbox.take() for _ in range(3)]
     assert sent[0] == window and isinstance(sent[1], Operations) and sent[2] is None
     op = sent[1].operations[0].op
-    board.programs.loaded = (LoadedProgram("jit_on_each_device", "a", None, None),)
+    board.programs.loaded = (LoadedExecutable("jit_on_each_device", "a", None, None),)
     board.programs.executed = {("jit_on_each_device", "a"): {op: ExecutedOperation("matmul", "a.py:1")}}
     reader.send_operations()
     (after,) = [
@@ -223,7 +223,7 @@ class TestWhatIsSent:
     def test_the_program_is_the_one_that_was_launched(self):
         seen = TraceContents(has_names=True, spans=[LaunchSpan("jit_f", 1, 0, 0, 10_000, number=4)])
         seen.ops.append(Op("jit_f", 1, 0, "all-reduce.1", 0, 5_000))
-        loaded = [LoadedProgram("jit_f", "old", 3, frozenset()), LoadedProgram("jit_f", "new", 4, None)]
+        loaded = [LoadedExecutable("jit_f", "old", 3, frozenset()), LoadedExecutable("jit_f", "new", 4, None)]
         (found,) = news_of(seen, loaded)
         assert (found.fingerprint, found.operations[0].kind) == ("new", "collective")
 
@@ -235,7 +235,7 @@ class TestWhatIsSent:
         assert shown.news((), {}) == [] and not shown.is_final
         copy = {"op.1": ExecutedOperation("copy", "train.py:3")}
         loaded = [
-            LoadedProgram(*each, None, None) for each in (("jit_0", "a"), ("jit_1", "b"), ("jit_1", "c"))
+            LoadedExecutable(*each, None, None) for each in (("jit_0", "a"), ("jit_1", "b"), ("jit_1", "c"))
         ]
         gone, later = shown.news(loaded, {("jit_0", "a"): copy})
         assert (gone.program, gone.fingerprint, gone.launches) == ("jit_0", None, 0)

@@ -38,7 +38,7 @@ from jaxtop_agent.profiler.schedule import (
 )
 from jaxtop_agent.profiler.session import ProfilerSession, Refused
 from jaxtop_agent.profiler.worker import WindowThread
-from jaxtop_agent.programs.loaded_programs import LoadedProgram, Numbers
+from jaxtop_agent.programs.loaded_executables import LoadedExecutable, Numbers
 from tests import builders, patience, support
 from tests.made.xspace import Event, plane, space
 from tests.support import PYTHON, ROOT
@@ -379,7 +379,7 @@ class TestWhatIsSent:
 
 
 def program(name, fingerprint, *ops, number=None):
-    return LoadedProgram(name, fingerprint, number, frozenset(ops))
+    return LoadedExecutable(name, fingerprint, number, frozenset(ops))
 
 
 class TestWhichProgram:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from jaxtop_agent.programs.compiles.compilations import FunctionCompilations
     from jaxtop_agent.programs.compiles.recompilations import Recompilations
     from jaxtop_agent.programs.executed_operations import ExecutedOperation
-    from jaxtop_agent.programs.loaded_programs import LoadedProgram
+    from jaxtop_agent.programs.loaded_executables import LoadedExecutable
 
     # The name of a program and its fingerprint.
     ProgramKey = tuple[str, str | None]
@@ -124,7 +124,7 @@ class SamplerPrograms(msgspec.Struct):
     ends: Mapping[ProgramKey, Mapping[str, str]] = msgspec.field(default_factory=dict)
     executed: Mapping[ProgramKey, Mapping[str, ExecutedOperation]] = msgspec.field(default_factory=dict)
     # All loaded programs in the order in which they were compiled; empty until all have been read.
-    loaded: tuple[LoadedProgram, ...] = ()
+    loaded: tuple[LoadedExecutable, ...] = ()
     # How many trace events one launch of each program produces in this process, by name; None where that is
     # unknown. The whole mapping is None until all programs have been read.
     recorded: Mapping[str, int | None] | None = None

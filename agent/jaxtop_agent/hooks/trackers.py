@@ -43,7 +43,7 @@ class LoggedCall(NamedTuple):
     value: float
 
 
-class TrackerRun(NamedTuple):
+class LogTarget(NamedTuple):
     """Where a script logs: the tracker's own object, the run's name or id, and the largest step so far."""
 
     client: Any
@@ -149,11 +149,11 @@ class TrackerCalls:
         has_gap, self._has_gap = self._has_gap, False
         return [self._noted.popleft() for _ in range(len(self._noted))], has_gap
 
-    def last(self, tracker: str) -> TrackerRun | None:
+    def last(self, tracker: str) -> LogTarget | None:
         """Return where the script logged last with a tracker; None if it has not, or its object is gone."""
         client, run, step = self._last.get(tracker, (_ignore, "", 0))
         found = client()
-        return None if found is None else TrackerRun(found, run, step)
+        return None if found is None else LogTarget(found, run, step)
 
     def original(self, tracker: str, name: str) -> Callable[..., Any] | None:
         """Return a method as it is without us; None if it is not wrapped."""

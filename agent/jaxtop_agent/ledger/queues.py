@@ -40,7 +40,7 @@ class Depth(NamedTuple):
     capacity: int | None
 
 
-class _WaitedQueue(NamedTuple):
+class _QueueFacts(NamedTuple):
     kind: str
     target: Any
     depth: Callable[[Any], int]
@@ -88,23 +88,23 @@ class WaitedQueue:
         return Depth(self._number, self._kind, max(0, self._depth(queue)), self._capacity)
 
 
-def _found_in(frame: FrameType) -> _WaitedQueue | None:
+def _found_in(frame: FrameType) -> _QueueFacts | None:
     """Return the queue in which a function takes the next batch; None if it is not one of those known."""
     file, name = short(frame.f_code.co_filename), frame.f_code.co_name
     if name == "get" and file.endswith("multiprocessing/queues.py"):
         queue = _own(frame, _PROCESSES, "Queue")
         if queue is not None:
             most = vars(queue).get("_maxsize")
-            return _WaitedQueue("multiprocessing", queue, _depth_of_processes, _limit(most))
+            return _QueueFacts("multiprocessing", queue, _depth_of_processes, _limit(most))
     elif name == "get" and file.endswith("/queue.py"):
         queue = _own(frame, _QUEUE, "Queue")
         if queue is not None:
-            return _WaitedQueue("threads", vars(queue)["queue"], len, _limit(vars(queue).get("maxsize")))
+            return _QueueFacts("threads", vars(queue)["queue"], len, _limit(vars(queue).get("maxsize")))
     elif name == "__next__" and file.endswith("transformations/prefetch.py"):
         iterator = _own(frame, _GRAIN, "PrefetchDatasetIterator")
         if iterator is not None:
             most = _limit(vars(iterator).get("_target_prefetch_buffer_size"))
-            return _WaitedQueue(
+            return _QueueFacts(
                 "grain", vars(iterator)["_buffer"], _ready, most and min(most, MAX_COUNTED_BATCHES)
             )
     return None

@@ -11,7 +11,7 @@ from jaxtop.traces.parts import merged, total_length
 from jaxtop.wire import Operation, Operations
 from jaxtop_agent.profiler.rows import whole_launches
 from jaxtop_agent.programs.executed_operations import COLLECTIVE, ExecutedOperation
-from jaxtop_agent.programs.loaded_programs import LoadedProgram, launched_program
+from jaxtop_agent.programs.loaded_executables import LoadedExecutable, launched_program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -53,7 +53,7 @@ class Shown:
     def __init__(self, seen: TraceContents, at_ms: int) -> None:
         self._at_ms = at_ms
         self._launched = _times_by_launched(seen)
-        self._loaded: Sequence[LoadedProgram] | None = None
+        self._loaded: Sequence[LoadedExecutable] | None = None
         self._sent: list[Operations] = []
 
     @property
@@ -65,7 +65,7 @@ class Shown:
         )
 
     def news(
-        self, loaded: Sequence[LoadedProgram], executed: Mapping[Key, Mapping[str, ExecutedOperation]]
+        self, loaded: Sequence[LoadedExecutable], executed: Mapping[Key, Mapping[str, ExecutedOperation]]
     ) -> list[Operations]:
         """Return the messages that what is loaded now adds or changes; empty ones take others back."""
         if self._loaded is not None and (not loaded or loaded == self._loaded):
@@ -83,7 +83,7 @@ class Shown:
 
 def messages(
     launched: Mapping[Traced, _Times],
-    loaded: Sequence[LoadedProgram],
+    loaded: Sequence[LoadedExecutable],
     executed: Mapping[Key, Mapping[str, ExecutedOperation]],
     at_ms: int,
 ) -> list[Operations]:
@@ -108,7 +108,7 @@ def _rooms(wanted: Sequence[int]) -> list[int]:
 
 
 def _times_by_program(
-    launched: Mapping[Traced, _Times], loaded: Sequence[LoadedProgram]
+    launched: Mapping[Traced, _Times], loaded: Sequence[LoadedExecutable]
 ) -> dict[Key, _Times]:
     found: dict[Key, _Times] = {}
     for (module, number, ops), shown in launched.items():

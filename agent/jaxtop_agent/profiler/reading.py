@@ -13,7 +13,7 @@ from jaxtop.traces.parts import ONE_WAY
 from jaxtop_agent.profiler import operations, rows
 from jaxtop_agent.profiler.numbers import numbers
 from jaxtop_agent.profiler.trace import ProfileTrace
-from jaxtop_agent.programs.loaded_programs import Numbers
+from jaxtop_agent.programs.loaded_executables import Numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -13,7 +13,7 @@ from jaxtop.traces.parts import merged, overlap, rounds, total_length, with_paus
 from jaxtop.wire import Launch, Round
 from jaxtop.wire.windows import MOST_UNASSIGNED_PERMILLE
 from jaxtop_agent.core.waiting import WorkSlices, release_gil
-from jaxtop_agent.programs.loaded_programs import LoadedProgram, launched_program
+from jaxtop_agent.programs.loaded_executables import LoadedExecutable, launched_program
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -50,7 +50,7 @@ def room(process_count: int, devices: int) -> int:
 def message(
     seen: TraceContents,
     devices: Sequence[int],
-    loaded: Sequence[LoadedProgram],
+    loaded: Sequence[LoadedExecutable],
     limit: int,
     blank: Window,
     *,

@@ -3,7 +3,7 @@
 What is where:
 
 - inventories.py, fitting.py: what is read of each loaded program, once; as messages of bounded size
-- loaded_programs.py: the match of a launch with one of several loaded programs
+- loaded_executables.py: the match of a launch with one of several loaded programs
 - executable_summary.py: names, devices and memory of a loaded program
 - text.py, lines.py, shapes.py, source_lines.py: the lines of a text that matter; an instruction, a shape
   and the line of the script in them

@@ -16,7 +16,7 @@ from jaxtop_agent import jaxprivate
 from jaxtop_agent.core.waiting import GilYielder, release_gil
 from jaxtop_agent.programs import fitting, hlo, shapes
 from jaxtop_agent.programs.hlo import HloReading, Module
-from jaxtop_agent.programs.loaded_programs import LoadedProgram
+from jaxtop_agent.programs.loaded_executables import LoadedExecutable
 from jaxtop_agent.programs.operations import OperationSums, Work
 from jaxtop_agent.programs.source_lines import Frames
 
@@ -46,7 +46,7 @@ _STARTED = re.compile(r"= \(\([^=\n]*-start\(")
 class _Entry(NamedTuple):
     """What remains of a program's reading."""
 
-    loaded: LoadedProgram
+    loaded: LoadedExecutable
     inventory: wire.Inventory | None
     ends: dict[str, str]
     executed: Mapping[str, ExecutedOperation]
@@ -74,7 +74,7 @@ class Inventories:
         inventory, reading, per_launch = yield from _inventory(source, room)
         ops = frozenset(each.op for each in reading.collectives)
         is_read = not inventory.unread and not inventory.why_not
-        loaded = LoadedProgram(program.name, program.fingerprint, number, ops if is_read else None)
+        loaded = LoadedExecutable(program.name, program.fingerprint, number, ops if is_read else None)
         has_collectives = program.devices != 1
         is_sent = has_collectives and bool(inventory.collectives or inventory.unread or inventory.why_not)
         sent = inventory if is_sent else None
