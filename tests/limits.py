@@ -42,13 +42,13 @@ LIMITS = {
     "Connections of an agent and of a relay": (
         Limit(
             "connections",
-            "jaxtop.transport.listener:MOST",
+            "jaxtop.transport.listener:MAX_CONNECTIONS",
             "",
             "the oldest without a key are ended, then the newest",
         ),
         Limit(
             "descriptors for them: one of so many that are left",
-            "jaxtop.transport.listener:SHARE",
+            "jaxtop.transport.listener:DESCRIPTOR_FRACTION",
             "",
             "as above",
         ),
@@ -117,7 +117,7 @@ LIMITS = {
     "What an agent keeps and sends of a script": (
         Limit(
             "arrays that are listed",
-            "jaxtop_agent.arrays.listing:MOST",
+            "jaxtop_agent.arrays.listing:MAX_LIVE_ARRAYS",
             "",
             "no array is shown until they are fewer; the reason is",
         ),
@@ -133,7 +133,7 @@ LIMITS = {
             "",
             "the other arrays have no name",
         ),
-        Limit("nesting of containers", "jaxtop_agent.arrays.walk:DEEPEST", "", "as above"),
+        Limit("nesting of containers", "jaxtop_agent.arrays.walk:MAX_DEPTH", "", "as above"),
         Limit("characters of a name", "jaxtop_agent.arrays.paths:LONGEST_NAME", "", "it is cut"),
         Limit(
             "programs", "jaxtop_agent.collectors.programs:MOST_PROGRAMS", "", "those that ran most recently"

@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from jaxtop_agent.core.board import Board
 
 # The recording is split into one file per minute; only the newest files are kept.
-SECONDS, LARGEST = 60.0, 8 << 20
-# Less than the default interval, so that SIGKILL loses at most the last pulse.
+FILE_SECONDS = 60.0
+# The size of all files of a recording together.
+MAX_RECORDING_BYTES = 8 << 20
+# The flush interval is shorter than the default pulse interval, so that SIGKILL loses at most one pulse.
 FLUSH_EVERY = 0.75
 MOST_WAITING = 4 << 20
 SOURCE = "recording"
@@ -48,7 +50,7 @@ class BlackBox:
         self._writer = RecordingWriter(
             self._folder / name,
             about,
-            RecordingLimits(LARGEST, SECONDS, minutes or None, MOST_WAITING),
+            RecordingLimits(MAX_RECORDING_BYTES, FILE_SECONDS, minutes or None, MOST_WAITING),
             flush_every=FLUSH_EVERY,
             compacts=False,
         )

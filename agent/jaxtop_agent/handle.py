@@ -1,4 +1,4 @@
-"""What `agent.start()` returns: the state of the agent and how to watch it, for a prompt or a notebook.
+"""The result of `agent.start()`: the state of the agent and how to watch it, for a prompt or a notebook.
 
 This is loaded with the package: `start()` may load nothing more that can fail.
 """

@@ -41,7 +41,7 @@ MODULES = (
     "jaxtop_agent.profiler.worker",
     "jaxtop_agent.stalls.activity",
     "jaxtop.store.ledgers",
-    "jaxtop_agent.ledger.keeper",
+    "jaxtop_agent.ledger.thread",
     "jaxtop_agent.ledger.file",
     "jaxtop_agent.service.publisher",
     "jaxtop_agent.service.assembly",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# More parts than this count together, under the last name.
+# The number of named parts; further parts count together under the last name.
 MOST_PARTS, OTHERS = 64, "others"
 LONGEST_PART = 60
 _registering = threading.Lock()
@@ -43,7 +43,7 @@ class Norms:
 
 
 def norms_of(tree: Any) -> Norms:
-    """Return the norms of a tree, or those of an empty tree if it cannot be read."""
+    """Return the norms of a tree; the norms of an empty tree if it cannot be read."""
     import jax  # the script has imported it; the agent's package is loaded without
 
     _register(jax)

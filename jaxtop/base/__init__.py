@@ -1,4 +1,4 @@
-"""What every room uses: times, names, keys, private files, processes, meshes as text, features.
+"""The common parts of every package: times, names, keys, private files, processes, meshes as text, features.
 
 What is where, in the order in which to read it:
 
@@ -15,6 +15,6 @@ What is where, in the order in which to read it:
 - room.py: checks that resources are left for ZeroMQ
 - forks.py: a lock that no forked child inherits
 - debuglog.py: the debug log of jaxtop itself
-- tested.py: the versions of JAX that jaxtop was tested with
+- tested_versions.py: the versions of JAX that jaxtop was tested with
 - protobuf.py: reads and writes the wire format of protocol buffers
 """

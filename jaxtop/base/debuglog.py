@@ -29,7 +29,7 @@ LEVELS = {DEBUG: "debug", INFO: "info", WARNING: "warning"}
 # The same text is written this often, then once per interval with the number of times it was left out.
 AT_FIRST, INTERVAL_S, MOST_TEXTS = 3, 60.0, 500
 MOST_WAITING, MOST_CHARACTERS = 500, 8000
-# A process writes no more than this to the file.
+# The bytes that one process writes to the file.
 MOST_BYTES = 64 << 20
 STANDARD_ERROR = 2
 _IMPORTED = time.time()

@@ -1,4 +1,4 @@
-"""What a feature declares to the core, and the features that are installed.
+"""The declaration of a feature to the core, and the features that are installed.
 
 The core imports no feature. It asks here for what they declare, and loads a part when it is used: a place is
 `module:name`. So a declaration imports nothing, and `jaxtop --help` stays fast.

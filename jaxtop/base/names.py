@@ -1,4 +1,4 @@
-"""Names: those that JAX gives programs, and those of files; texts and errors as one printable line."""
+"""Names of programs and of files; texts and errors as one printable line."""
 
 from __future__ import annotations
 

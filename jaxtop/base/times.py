@@ -18,7 +18,7 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)([dhms]?)")
 _MOST_DAYS = 400
 
 
-class _Typed(NamedTuple):
+class _TypedTime(NamedTuple):
     """A moment, and the length of the typed time: `10:32` is a whole minute."""
 
     at: float
@@ -52,13 +52,13 @@ def in_words(start: float, end: float) -> str:
     return f"{time.strftime(form, first)} to {time.strftime(form, last)}"
 
 
-def _read(text: str, start: float, end: float) -> _Typed | None:
+def _read(text: str, start: float, end: float) -> _TypedTime | None:
     if text.endswith("ago"):
         length = _length(text.removesuffix("ago"))
-        return None if length is None else _Typed(end - length)
+        return None if length is None else _TypedTime(end - length)
     if text.startswith("+"):
         length = _length(text[1:])
-        return None if length is None else _Typed(start + length)
+        return None if length is None else _TypedTime(start + length)
     clock = _CLOCK.fullmatch(text)
     if clock is not None:
         return _time_of_day(clock, start, end)
@@ -73,7 +73,7 @@ def _length(text: str) -> float | None:
     return length if math.isfinite(length) else None
 
 
-def _time_of_day(clock: re.Match[str], start: float, end: float) -> _Typed | None:
+def _time_of_day(clock: re.Match[str], start: float, end: float) -> _TypedTime | None:
     """Return this time of day on the last day of the session that has it."""
     hours, minutes, seconds = int(clock[1]), int(clock[2]), float(clock[3] or 0)
     if hours > 23 or minutes > 59 or seconds >= 60:
@@ -86,25 +86,25 @@ def _time_of_day(clock: re.Match[str], start: float, end: float) -> _Typed | Non
         at = (day - timedelta(days=before)).replace(hour=hours, minute=minutes).timestamp() + seconds
         newest = at if newest is None else newest
         if start - lasts < at < end + 1.0:
-            return _Typed(at, lasts)
+            return _TypedTime(at, lasts)
         if at < start:
             break
-    return None if newest is None else _Typed(newest, lasts)
+    return None if newest is None else _TypedTime(newest, lasts)
 
 
-def _epoch(text: str) -> _Typed | None:
+def _epoch(text: str) -> _TypedTime | None:
     try:
         at = float(text) if re.fullmatch(r"[\d.]+", text) else math.nan
     except ValueError:
         return None
-    return _Typed(at) if math.isfinite(at) else None
+    return _TypedTime(at) if math.isfinite(at) else None
 
 
-def _iso(text: str) -> _Typed | None:
+def _iso(text: str) -> _TypedTime | None:
     try:
         at = datetime.fromisoformat(text).timestamp()
     except (ValueError, OverflowError, OSError):
         return None
     is_date = re.fullmatch(r"[\d-]+", text) is not None
     is_minute = re.fullmatch(r"[\d-]+[T ]\d{2}:\d{2}(Z|[+-][\d:]+)?", text) is not None
-    return _Typed(at, _DAY if is_date else 60.0 if is_minute else 1.0)
+    return _TypedTime(at, _DAY if is_date else 60.0 if is_minute else 1.0)

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop import __version__
-from jaxtop.base import keys, tested
+from jaxtop.base import keys, tested_versions
 from jaxtop.base.feature import hooks, options_of
 from jaxtop.base.units import in_bytes
 from jaxtop.cli.machine import costs, drivers
@@ -144,7 +144,7 @@ def _run_files() -> Iterator[CheckResult]:
     living = [each for each in runfiles.find() if not each.is_stale]
     yield CheckResult("run files", OK, f"{folder}, {len(living)} live here")
     for each in living:
-        if untested := tested.untested(each.hello.jax):
+        if untested := tested_versions.untested(each.hello.jax):
             yield CheckResult(f"pid {each.hello.pid}", NOTE, untested)
         for source, state in each.hello.sources.items():
             if state.startswith("off"):
@@ -206,7 +206,7 @@ def _jax() -> Iterator[CheckResult]:
 
 
 def _judge(version: str) -> tuple[str, str]:
-    untested = tested.untested(version)
+    untested = tested_versions.untested(version)
     return (NOTE, f"{untested}; some sources may be off") if untested else (OK, version)
 
 

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from jaxtop.model import ArrayView, AtPeak, Cluster, HostView, MemoryView, MeshView, ProgramView
     from jaxtop.model.collectives import StepShare
     from jaxtop.model.shares import Parts
-    from jaxtop.store.probed import Probe
+    from jaxtop.store.probe_figures import Probe
 
 SCHEMA = 1
 

@@ -14,16 +14,21 @@ if TYPE_CHECKING:
 
 RECORD = struct.Struct("<BQ")
 CHUNK_CODE, SCHEMA_CODE, CHANNEL_CODE, MESSAGE_CODE = 6, 3, 4, 5
-# No chunk of jaxtop exceeds these: bytes, messages, bytes per packed byte. One that claims more is corrupt.
-LARGEST, MOST_MESSAGES = 1 << 24, 100_000
-MOST_PACKED, PACKED_FREELY = 1_000, 1 << 16
+# The bytes of a chunk of jaxtop. A chunk that claims to exceed this or one of the next bounds is corrupt.
+MAX_CHUNK_BYTES = 1 << 24
+# The messages of a chunk.
+MAX_MESSAGES = 100_000
+# The unpacked bytes per packed byte.
+MAX_RATIO = 1_000
+# A chunk of at most so many unpacked bytes may have any ratio.
+ANY_RATIO_BYTES = 1 << 16
 _HEAD = struct.Struct("<QQQII")
 _MESSAGE = struct.Struct("<HIQQ")
 _ZSTD = b"\x04\x00\x00\x00zstd"
 _BEFORE_ZSTD = RECORD.size + _HEAD.size - 4
 _LONGEST_WORD = 16
 # The number of bytes needed to recognise a chunk.
-ENOUGH = RECORD.size + _HEAD.size + _LONGEST_WORD + 8
+CHUNK_HEAD_BYTES = RECORD.size + _HEAD.size + _LONGEST_WORD + 8
 
 
 class ChunkMessage(NamedTuple):
@@ -44,17 +49,17 @@ def head(content: mmap.mmap, at: int) -> tuple[int, int, int]:
 def is_one(content: mmap.mmap, at: int) -> bool:
     """Return whether a chunk begins here: the lengths in its head must agree."""
     code, length = RECORD.unpack_from(content, at)
-    if code != CHUNK_CODE or at + ENOUGH > len(content):
+    if code != CHUNK_CODE or at + CHUNK_HEAD_BYTES > len(content):
         return False
     start, end, unpacked, _, count = _HEAD.unpack_from(content, at + RECORD.size)
-    if start > end or unpacked > LARGEST or length > LARGEST or count > _LONGEST_WORD:
+    if start > end or unpacked > MAX_CHUNK_BYTES or length > MAX_CHUNK_BYTES or count > _LONGEST_WORD:
         return False
     (packed,) = struct.unpack_from("<Q", content, at + RECORD.size + _HEAD.size + count)
     return bool(length == _HEAD.size + count + 8 + packed) and not _is_bomb(unpacked, packed)
 
 
 def _is_bomb(unpacked: int, packed: int) -> bool:
-    return unpacked > LARGEST or (unpacked > PACKED_FREELY and unpacked > MOST_PACKED * packed)
+    return unpacked > MAX_CHUNK_BYTES or (unpacked > ANY_RATIO_BYTES and unpacked > MAX_RATIO * packed)
 
 
 def find(content: mmap.mmap, at: int, end: int | None = None) -> int:
@@ -139,7 +144,7 @@ def records(content: bytes, only: Container[int] | None = None) -> Iterator[Chun
         if code == MESSAGE_CODE:
             count += 1
             channel, sequence, logged, _published = _MESSAGE.unpack_from(view, start)
-            if logged > LATEST_NS or count > MOST_MESSAGES:
+            if logged > LATEST_NS or count > MAX_MESSAGES:
                 raise ValueError("a chunk with a time or a number of messages that is none of ours")
             if only is not None and channel not in only:
                 continue

@@ -38,7 +38,7 @@ class NotARecording(Exception):
 
 
 @dataclass
-class _Stored:
+class _StoredIndex:
     """The index as it is stored in the attachment."""
 
     version: int = 0
@@ -50,7 +50,7 @@ class _Stored:
 
 
 @dataclass
-class Index(_Stored):
+class Index(_StoredIndex):
     """The index of a file. A scan of a growing file continues at `scanned`."""
 
     is_finished: bool = False
@@ -64,7 +64,7 @@ class Index(_Stored):
 
     def stored(self) -> bytes:
         """Return the index encoded for the attachment at the end of the file."""
-        values = {each.name: getattr(self, each.name) for each in fields(_Stored)}
+        values = {each.name: getattr(self, each.name) for each in fields(_StoredIndex)}
         return msgspec.msgpack.encode({**values, "version": wire.VERSION})
 
 
@@ -106,7 +106,7 @@ def _check_version(path: Path, version: int) -> None:
         )
 
 
-def _is_plausible(stored: _Stored, size: int) -> bool:
+def _is_plausible(stored: _StoredIndex, size: int) -> bool:
     """Return whether all offsets and times of the index are possible in a recording."""
     return (
         all(0 <= each.start <= each.end <= layout.LATEST_NS for each in stored.chunks)
@@ -122,7 +122,7 @@ def _is_near(clock: Clock) -> bool:
     return all(abs(each) <= layout.FARTHEST_CLOCK_S for each in (clock.offset_s, clock.error_s or 0.0))
 
 
-def _from_end(file: IO[bytes], size: int) -> _Stored | None:
+def _from_end(file: IO[bytes], size: int) -> _StoredIndex | None:
     """Return the index at the end of a finished file, found through its footer."""
     tail = RECORD.size + _FOOTER.size + len(MAGIC)
     file.seek(size - tail)
@@ -149,7 +149,7 @@ def _from_end(file: IO[bytes], size: int) -> _Stored | None:
     return None
 
 
-def _attached(file: IO[bytes], offset: int, length: int) -> _Stored | None:
+def _attached(file: IO[bytes], offset: int, length: int) -> _StoredIndex | None:
     import zlib  # only used here
 
     file.seek(offset)
@@ -161,7 +161,7 @@ def _attached(file: IO[bytes], offset: int, length: int) -> _Stored | None:
     if name != layout.INDEX:
         return None
     _, at = chunks.word(body, at)
-    return msgspec.msgpack.decode(body[at + 8 :], type=_Stored)
+    return msgspec.msgpack.decode(body[at + 8 :], type=_StoredIndex)
 
 
 def scan(path: Path, file: IO[bytes], index: Index) -> None:
@@ -210,7 +210,7 @@ def _scan(path: Path, content: mmap.mmap, index: Index) -> None:
 def _is_sound(content: mmap.mmap, at: int, code: int, after: int) -> bool:
     """Return whether the bytes present are a record; a wrong length must not skip other records."""
     if code == CHUNK_CODE:
-        return chunks.is_one(content, at) or (at + chunks.ENOUGH > len(content) < after)
+        return chunks.is_one(content, at) or (at + chunks.CHUNK_HEAD_BYTES > len(content) < after)
     if code not in _KNOWN:
         return False
     return chunks.find(content, at + 1, len(content) if code == _DATA_END else after) < 0

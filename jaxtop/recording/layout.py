@@ -1,4 +1,4 @@
-"""What writer and reader share: the names in the file; what chunks, channels, keyframes and clocks are."""
+"""The layout that writer and reader share: names in the file, chunks, channels, keyframes and clocks."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class KeyframeAt(NamedTuple):
 
 
 class Clock(NamedTuple):
-    """What to add to the times of this file to get those of process 0, and the error of that."""
+    """The offset from the times of this file to the times of process 0, and its error."""
 
     offset_s: float
     error_s: float | None

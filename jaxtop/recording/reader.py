@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 # Limits of the cache of unpacked chunks. Playing back and forth reads the same chunks again.
 MOST_CHUNKS, MOST_MESSAGES = 8, 200_000
-# What reading a corrupt chunk raises.
+# The exceptions that a corrupt chunk raises.
 _DAMAGE = OSError, ValueError, OverflowError, struct.error, MemoryError
 _PARTS = msgspec.msgpack.Decoder(KeyframePart)
 
@@ -217,7 +217,7 @@ class Recording:
     def _packed(self, chunk: ChunkAt) -> bytes:
         self._file.seek(chunk.offset)
         _, length = RECORD.unpack(self._file.read(RECORD.size))
-        if length > chunks.LARGEST:
+        if length > chunks.MAX_CHUNK_BYTES:
             raise ValueError("a chunk that is too large")
         raw = self._file.read(length)
         if len(raw) != length:
@@ -232,7 +232,11 @@ class Recording:
             with suppress(*_DAMAGE):
                 found.update(chunks.schemas(chunks.unpack(self._packed(chunk))))
                 # A channel follows its schema, so a file that begins without one was written without them.
-                if not found or found.keys() >= names or sum(map(len, found.values())) > chunks.LARGEST:
+                if (
+                    not found
+                    or found.keys() >= names
+                    or sum(map(len, found.values())) > chunks.MAX_CHUNK_BYTES
+                ):
                     break
         return found
 

@@ -30,11 +30,11 @@ MOST_WAITING_BYTES = 64 << 20
 LEAST_FREE = room.LEAST_FREE_DISK
 LOOK_AT_DISK_EVERY = 10.0
 # Frames are normally written at the next flush. If this many bytes wait, they are written at once.
-MUCH = 64 << 10
+BATCH_BYTES = 64 << 10
 # Seconds to wait for the file to be closed after a failure.
 FAILED_WAIT = 1.0
 # Each file begins with the full state. A file shorter than this would hold little else.
-SHORTEST = 2.0
+MIN_FILE_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class RecordingWriter:
         # Bytes. Only one thread changes each counter; otherwise updates would be lost.
         self._given = self._taken = 0
         self._clock: tuple[float, float | None] | None = None
-        self._bell = threading.Event()
+        self._wakeup = threading.Event()
         self._opened, self._done = threading.Event(), threading.Event()
         self._synced: threading.Event | None = None
         self._is_ending = False
@@ -129,8 +129,8 @@ class RecordingWriter:
         if waiting > self._limits.waiting:
             self._fail(f"the disk is too slow: {in_bytes(waiting)} were waiting to be written")
             self._queue = deque()  # the writing thread may be blocked by a disk that does not answer
-        elif waiting > MUCH:
-            self._bell.set()
+        elif waiting > BATCH_BYTES:
+            self._wakeup.set()
 
     def write_keyframe(self, keyframe: Keyframe) -> None:
         """Queue a keyframe; return at once."""
@@ -138,7 +138,7 @@ class RecordingWriter:
             self.wants_keyframe = False
         if not self.is_over:
             self._queue.append(keyframe)
-            self._bell.set()
+            self._wakeup.set()
 
     def note_clock(self, offset_s: float, error_s: float | None) -> None:
         """Record how far the clock of these times is from that of process 0."""
@@ -147,7 +147,7 @@ class RecordingWriter:
     def sync(self, timeout: float = 1.0) -> None:
         """Wait until everything queued is in the file, for at most `timeout` seconds."""
         self._synced = done = threading.Event()
-        self._bell.set()
+        self._wakeup.set()
         if not self.is_over:
             done.wait(timeout)
 
@@ -161,7 +161,7 @@ class RecordingWriter:
     def end(self) -> None:
         """Ask the writing thread to end the recording cleanly; return at once."""
         self._is_ending = True
-        self._bell.set()
+        self._wakeup.set()
 
     def after_fork(self) -> None:
         """Close the parent's file in a forked child, which has no writing thread."""
@@ -195,8 +195,8 @@ class RecordingWriter:
         flush_due = time.monotonic()
         look_due = flush_due + LOOK_AT_DISK_EVERY
         while not self._is_ending and self.failure is None:
-            self._bell.wait(max(0.0, flush_due - time.monotonic()))
-            self._bell.clear()
+            self._wakeup.wait(max(0.0, flush_due - time.monotonic()))
+            self._wakeup.clear()
             self.turns += 1
             synced, self._synced = self._synced, None
             self._take()
@@ -238,7 +238,7 @@ class RecordingWriter:
     def _has_reached_limit(self, writer: Writer) -> bool:
         size, seconds = self._limits.size, self._limits.seconds
         age = time.monotonic() - self._begun
-        is_large = size is not None and writer.size >= size and age >= SHORTEST
+        is_large = size is not None and writer.size >= size and age >= MIN_FILE_SECONDS
         return is_large or (seconds is not None and age >= seconds)
 
     def _open(self) -> Writer:
@@ -286,4 +286,4 @@ class RecordingWriter:
     def _fail(self, why: str) -> None:
         if self.failure is None:
             self.failure = why
-        self._bell.set()
+        self._wakeup.set()

@@ -5,9 +5,9 @@ What is where, in the order in which to read it:
 - source.py: what every live source can do
 - live.py: the live source, which follows every agent of its runs
 - discovery.py: finds agents by targets, host files or run files
-- seeking.py: which of the given addresses belong to agents
+- address_search.py: the search for agents at the given addresses
 - mapping.py: addresses that are dialled in place of advertised ones
-- rosters.py: which runs lack processes, and whom to ask for them
+- rosters.py: runs that lack processes, and the requests for their rosters
 - peers.py: the agents that are followed, and their connections
 - connection.py: the state of the connection to one address
 - evidence.py: what an address proves about a silent process
@@ -15,7 +15,7 @@ What is where, in the order in which to read it:
 - descriptors.py: the file descriptors left for connections
 - backlog.py: a bounded queue of frames
 - requests.py: requests to agents
-- relayed.py: what a live source asks of relays
+- relays.py: the requests of a live source to relays
 - session.py: a recorded session, the cluster at any time
 - streams.py: the files of each writer in order, and all writers by time
 - starts.py: where the folding of a session begins
@@ -23,9 +23,9 @@ What is where, in the order in which to read it:
 - recorder.py: records frames and keyframes
 """
 
+from jaxtop.sources.address_search import Seed
 from jaxtop.sources.live import LiveSource
 from jaxtop.sources.recorder import SessionRecorder
-from jaxtop.sources.seeking import Seed
 from jaxtop.sources.session import Session
 from jaxtop.sources.source import Source
 

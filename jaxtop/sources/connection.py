@@ -28,7 +28,7 @@ _STATE_OF_OUTCOME = {
     Outcome.HUNG_UP: LinkState.CLOSED,
     Outcome.UNREACHABLE: LinkState.UNREACHABLE,
 }
-# What a failed handshake with a running process says about the process.
+# The state of a running process, by the outcome of a failed handshake with it.
 _STATE_OF_FAILURE = {changes.OTHER_KEY: LinkState.REFUSED, changes.NO_ANSWER: LinkState.BLOCKED}
 
 

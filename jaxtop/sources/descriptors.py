@@ -10,8 +10,8 @@ from contextlib import suppress
 # Reserved for files, the terminal and the sockets that every viewer has.
 RESERVE = 16
 RECOUNT_AFTER = 0.05
-# Enough for thousands of hosts, and still listed in a millisecond.
-ENOUGH = 16_384
+# This number is enough for thousands of hosts, and still listed in a millisecond.
+MAX_DESCRIPTORS = 16_384
 
 
 class Descriptors:
@@ -25,7 +25,7 @@ class Descriptors:
     def limit(self) -> int:
         """The most descriptors that this process may have open."""
         soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        return ENOUGH if soft == resource.RLIM_INFINITY else soft
+        return MAX_DESCRIPTORS if soft == resource.RLIM_INFINITY else soft
 
     def take(self, count: int) -> bool:
         """Reserve `count` descriptors; return whether they are available."""
@@ -40,9 +40,9 @@ class Descriptors:
 
 
 def raise_limit() -> None:
-    """Raise the limit of this process to what its user may have, up to `ENOUGH`."""
+    """Raise the limit of this process to what its user may have, up to `MAX_DESCRIPTORS`."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = ENOUGH if hard == resource.RLIM_INFINITY else min(hard, ENOUGH)
+    wanted = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

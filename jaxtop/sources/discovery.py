@@ -20,7 +20,7 @@ from jaxtop.wire import LinkState
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from jaxtop.store.runfiles import Past
+    from jaxtop.store.runfiles import PastProcess
     from jaxtop.wire import Hello
 
 ANSWERS_WITHIN_S = 0.3
@@ -153,7 +153,7 @@ def _seeds_of_job(show: Callable[[str], None]) -> list[Seed]:
 def _seeds_of(
     target: str,
     found: list[runfiles.RunFile],
-    endings: Callable[[], list[Past]],
+    endings: Callable[[], list[PastProcess]],
     address_map: AddressMap,
     show: Callable[[str], None],
     *,
@@ -181,7 +181,12 @@ def _seeds_of(
 
 
 def _known_to_end(
-    target: str, endings: list[Past], unknown: NoTarget, show: Callable[[str], None], *, with_ended: bool
+    target: str,
+    endings: list[PastProcess],
+    unknown: NoTarget,
+    show: Callable[[str], None],
+    *,
+    with_ended: bool,
 ) -> list[Seed]:
     """Return the agents of a run that ended; raise why there are none, or that it has ended."""
     ended, unused_one = _ended(target, endings), _unused(target)
@@ -208,7 +213,7 @@ def _is_of(target: str, hello: Hello) -> bool:
     return target in (hello.name, hello.run, hello.agent, hello.family)
 
 
-def _ended(target: str, endings: list[Past]) -> list[Seed]:
+def _ended(target: str, endings: list[PastProcess]) -> list[Seed]:
     """Return the agents of a run that ended; of several runs of one name, those of the latest."""
     named = [each for each in endings if _is_of(target, each.hello)]
     return [

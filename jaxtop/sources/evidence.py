@@ -1,4 +1,4 @@
-"""What an address proves about a process that does not answer there.
+"""Evidence that an address gives about a process that does not answer there.
 
 A closed port proves that the process has ended only if the address is its own. Addresses come from rosters:
 they may be another machine's loopback, behind a tunnel, or reused in another network.

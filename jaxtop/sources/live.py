@@ -12,14 +12,14 @@ import zmq
 from jaxtop import wire
 from jaxtop.base.clock import steady
 from jaxtop.base.feature import hook
+from jaxtop.sources.address_search import Seed, Seeking
 from jaxtop.sources.descriptors import Descriptors
 from jaxtop.sources.mapping import NO_MAP
 from jaxtop.sources.paths import DIRECT, Paths
 from jaxtop.sources.peers import Peers
-from jaxtop.sources.relayed import NoRelays
+from jaxtop.sources.relays import NoRelays
 from jaxtop.sources.requests import RequestPool
 from jaxtop.sources.rosters import Rosters
-from jaxtop.sources.seeking import Seed, Seeking
 from jaxtop.transport import Subscriber
 from jaxtop.wire import LinkState
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from jaxtop.base.keys import KeyPair
     from jaxtop.sources.mapping import AddressMap
-    from jaxtop.sources.relayed import Relays
+    from jaxtop.sources.relays import Relays
 
 # Messages of each agent that wait to be taken. ZeroMQ ends this process if an agent dies whose queue is full
 # (see `transport/client.py`), so it has room for hours of a viewer that takes none.
@@ -37,7 +37,7 @@ BATCH = 2_000
 IDLE_STEP = 0.25
 PROBING_STEP = 0.05
 # With a thousand hosts something arrives every millisecond: poll at most every 20 ms, in batches.
-REST = 0.02
+POLL_INTERVAL_S = 0.02
 
 
 class LiveSource:
@@ -68,15 +68,15 @@ class LiveSource:
         server = owner or keys.public
         self._telemetry = Subscriber(self._context, keys, server, QUEUE)
         self._descriptors = Descriptors()
-        self._questions = RequestPool(self._context, keys, server, self._rejected, self._descriptors)
-        self._seeking = Seeking(self._descriptors, self._questions, partial(self._emit, ""), self._found)
+        self._requests = RequestPool(self._context, keys, server, self._rejected, self._descriptors)
+        self._seeking = Seeking(self._descriptors, self._requests, partial(self._emit, ""), self._found)
         self._map = address_map
         self._peers = Peers(self._telemetry, self._descriptors, self._emit, address_map)
         self._paths = Paths(own_id)
         self._relays: Relays = (hook("relays") or NoRelays)(
             self._context, keys, server, self._descriptors, self._seeking.seek, own_id=own_id
         )
-        self._rosters = Rosters(self._peers, self._ask_for_roster)
+        self._rosters = Rosters(self._peers, self._request_roster)
         # A relay runs for months: it looks at the address of an agent that left for the next one.
         self._is_of_relay = bool(own_id)
         self._typed: dict[str, tuple[str, str]] = {}
@@ -118,7 +118,7 @@ class LiveSource:
         self._peers.take_changes(now)
         for relay, frame in self._relays.take(now):
             self._take_relayed(relay, frame)
-        self._questions.take(now)
+        self._requests.take(now)
         self._peers.advance(now)
         self._seeking.advance(now)
         self._rosters.advance(now)
@@ -136,16 +136,16 @@ class LiveSource:
             done(None)
             return
 
-        def answered(reply: wire.Reply | None, frames: list[wire.Frame]) -> None:
-            self._answered(reply, frames)
+        def on_reply(reply: wire.Reply | None, frames: list[wire.Frame]) -> None:
+            self._pass_on_all(reply, frames)
             done(reply)
 
-        self._questions.ask(peer.requests, request, steady(), answered)
+        self._requests.send(peer.requests, request, steady(), on_reply)
 
     def close(self) -> None:
         self._peers.close()
         self._seeking.close()
-        self._questions.close()
+        self._requests.close()
         self._relays.close()
         self._telemetry.close()
         self._context.destroy(linger=0)
@@ -154,11 +154,11 @@ class LiveSource:
         poller = zmq.Poller()
         poller.register(self._telemetry.socket, zmq.POLLIN)
         poller.register(self._telemetry.monitor, zmq.POLLIN)
-        self._questions.wait_with(poller)
+        self._requests.wait_with(poller)
         self._relays.wait_with(poller)
         probing = [self._peers.wait_with(poller), self._seeking.wait_with(poller)]
         longest = min(timeout, PROBING_STEP if any(probing) else IDLE_STEP)
-        time.sleep(max(0.0, min(longest, self._now + REST - steady())))
+        time.sleep(max(0.0, min(longest, self._now + POLL_INTERVAL_S - steady())))
         poller.poll(int(max(0.0, longest) * 1000))
 
     # Messages
@@ -176,15 +176,15 @@ class LiveSource:
             self._pass_on(frame)
 
     def _see_gap(self, frame: wire.Frame) -> None:
-        """Ask an agent for its full state if messages from it are missing."""
+        """Request the full state of an agent if messages from it are missing."""
         key = (frame.agent, frame.kind)
         last = self._sequence.get(key)
         self._sequence[key] = frame.sequence
         peer = self._peers.get(frame.agent)
         if last is not None and frame.sequence > last + 1 and peer is not None:
-            self._questions.ask(peer.requests, wire.Request("state"), frame.at, self._answered)
+            self._requests.send(peer.requests, wire.Request("state"), frame.at, self._pass_on_all)
 
-    def _answered(self, _reply: wire.Reply | None, frames: list[wire.Frame]) -> None:
+    def _pass_on_all(self, _reply: wire.Reply | None, frames: list[wire.Frame]) -> None:
         for frame in frames:
             self._pass_on(frame)
 
@@ -239,8 +239,8 @@ class LiveSource:
             self._emit(hello.agent, hello)
             self._peers.note_exited(hello.agent, exited)
 
-    def _ask_for_roster(self, endpoint: str, now: float) -> None:
-        self._questions.ask(endpoint, wire.Request("roster"), now, self._answered)
+    def _request_roster(self, endpoint: str, now: float) -> None:
+        self._requests.send(endpoint, wire.Request("roster"), now, self._pass_on_all)
 
     def _found(
         self, target: str, typed: str, reply: wire.Reply | None, frames: list[wire.Frame]

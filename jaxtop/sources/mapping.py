@@ -24,7 +24,7 @@ class AddressMap:
         self._forwards = {(each.host.lower(), each.port): each for each in forwards}
 
     def endpoint_to_dial(self, endpoint: str, hostname: str = "") -> str:
-        """Return what to dial for this endpoint of a host."""
+        """Return the endpoint to dial for this endpoint of a host."""
         if not self._forwards:
             return endpoint
         address, _, port = endpoint.rpartition(":")
@@ -35,7 +35,7 @@ class AddressMap:
         return endpoint
 
     def typed(self, host: str, ports: Iterable[int]) -> list[str]:
-        """Return what to dial for a host that the user typed; nothing if it has no entry."""
+        """Return the endpoints to dial for a host that the user typed; none if it has no entry."""
         found = ((self._find(host.strip("[]").lower(), port), port) for port in ports)
         return [f"{each.to_host}:{each.to_port or port}" for each, port in found if each is not None]
 

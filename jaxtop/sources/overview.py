@@ -57,7 +57,7 @@ class SessionOverview:
 _LATEST = to_seconds(LATEST_NS)
 
 
-class _Happened(msgspec.Struct):
+class _KeyframeSummary(msgspec.Struct):
     """A keyframe's summary of the time since the previous one."""
 
     bins: list[Bin] = []
@@ -70,7 +70,7 @@ def _joined(happened: list[dict[str, Any]]) -> SessionSummary:
     events: list[LoggedEvent] = []
     for each in happened:
         with suppress(msgspec.ValidationError):
-            summary = msgspec.convert(each, _Happened)
+            summary = msgspec.convert(each, _KeyframeSummary)
             bins += [one for one in summary.bins if 0 <= one.at <= one.until <= _LATEST]
             events += [one for one in summary.events if 0 <= one.at <= _LATEST]
     last: dict[tuple[object, ...], float] = {}

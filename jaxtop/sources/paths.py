@@ -7,7 +7,8 @@ from jaxtop.wire import LinkState
 
 # The path of an agent that this process dials; other paths are named after the relay.
 DIRECT = ""
-# What a state of a link says: nothing, that no answer came this way, how the process is, that it is heard.
+# The rank of a state of a link by its information: none, no reply over this path, the state of the process,
+# messages from the process.
 _RANKS = {LinkState.CONNECTING: 0, LinkState.UNREACHABLE: 1, LinkState.UP: 3}
 # The most agents whose paths are remembered. Only relays that make up agents reach this number.
 MOST_AGENTS = wire.MAX_DEVICES

@@ -1,4 +1,4 @@
-"""Record what is folded: the frames as received, and keyframes, so that any moment opens quickly."""
+"""Records the folded session: the frames as received, and keyframes, so that any moment opens quickly."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 import zmq
 
 from jaxtop import wire
-from jaxtop.transport import Question
+from jaxtop.transport import RequestConnection
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
     from jaxtop.sources.descriptors import Descriptors
     from jaxtop.transport.client import LinkChange
 
-ANSWER_WITHIN = 4.0
+REPLY_TIMEOUT_S = 4.0
 # Further requests wait in a queue: each needs a socket with its monitor, and a handshake.
 MOST_OPEN, DESCRIPTORS_EACH = 256, 6
 
 
-class Answered(Protocol):
-    """A callback for an answer: the reply, or None if none came, and the messages that came with it."""
+class ReplyCallback(Protocol):
+    """A callback for a reply: the reply, None if it did not come, and the messages that came with it."""
 
     def __call__(self, reply: wire.Reply | None, frames: list[wire.Frame], /) -> None: ...
 
 
 @dataclass
-class _Asked:
+class _OpenRequest:
     endpoint: str
     request: wire.Request
-    answered: list[Answered]
-    noticed: Callable[[LinkChange], object]
+    callbacks: list[ReplyCallback]
+    on_change: Callable[[LinkChange], object]
     until: float = 0.0  # set when the request is sent
 
 
@@ -56,69 +56,69 @@ class RequestPool:
         self._server = server
         self._rejected = rejected
         self._descriptors = descriptors
-        self._open: dict[Question, _Asked] = {}
-        self._waiting: deque[_Asked] = deque()
+        self._open: dict[RequestConnection, _OpenRequest] = {}
+        self._waiting: deque[_OpenRequest] = deque()
 
-    def ask(
+    def send(
         self,
         endpoint: str,
         request: wire.Request,
         now: float,
-        answered: Answered,
-        noticed: Callable[[LinkChange], object] = lambda _: None,
+        on_reply: ReplyCallback,
+        on_change: Callable[[LinkChange], object] = lambda _: None,
     ) -> None:
         """Send a request. An equal request to the same agent under way is shared, and both get the reply."""
         for each in (*self._open.values(), *self._waiting):
             if each.endpoint == endpoint and each.request == request:
-                each.answered.append(answered)
+                each.callbacks.append(on_reply)
                 return
-        self._waiting.append(_Asked(endpoint, request, [answered], noticed))
+        self._waiting.append(_OpenRequest(endpoint, request, [on_reply], on_change))
         self._begin(now)
 
     def wait_with(self, poller: zmq.Poller) -> None:
         """Let replies wake this poller."""
-        for question in self._open:
-            poller.register(question.socket, zmq.POLLIN)
-            poller.register(question.monitor, zmq.POLLIN)
+        for connection in self._open:
+            poller.register(connection.socket, zmq.POLLIN)
+            poller.register(connection.monitor, zmq.POLLIN)
 
     def take(self, now: float) -> None:
         """Pass on replies, give up overdue requests, and send requests from the queue."""
-        for question, asked in list(self._open.items()):
-            for change in question.changes():
-                asked.noticed(change)
-            parts = question.answer()
-            if parts is not None or now >= asked.until:
-                del self._open[question]
-                question.close()
-                self._hand_over(asked, parts or [], now)
+        for connection, pending in list(self._open.items()):
+            for change in connection.changes():
+                pending.on_change(change)
+            parts = connection.reply()
+            if parts is not None or now >= pending.until:
+                del self._open[connection]
+                connection.close()
+                self._hand_over(pending, parts or [], now)
         self._begin(now)
 
     def close(self) -> None:
-        for question in self._open:
-            question.close()
+        for connection in self._open:
+            connection.close()
         self._open.clear()
         self._waiting.clear()
 
     def _begin(self, now: float) -> None:
         while self._waiting and len(self._open) < MOST_OPEN and self._descriptors.take(DESCRIPTORS_EACH):
-            asked = self._waiting.popleft()
-            raw = wire.encode(asked.request)
+            pending = self._waiting.popleft()
+            raw = wire.encode(pending.request)
             try:
-                question = Question(self._context, self._keys, self._server, asked.endpoint, raw)
+                connection = RequestConnection(self._context, self._keys, self._server, pending.endpoint, raw)
             except zmq.ZMQError as error:
                 if error.errno == errno.EMFILE:  # other code has taken the last descriptors
-                    self._waiting.appendleft(asked)
+                    self._waiting.appendleft(pending)
                     return
-                reply = wire.Reply(asked.request.what, error=f"has no valid address: {error}")
-                for each in asked.answered:
+                reply = wire.Reply(pending.request.what, error=f"has no valid address: {error}")
+                for each in pending.callbacks:
                     each(reply, [])
                 continue
-            asked.until = now + ANSWER_WITHIN
-            self._open[question] = asked
+            pending.until = now + REPLY_TIMEOUT_S
+            self._open[connection] = pending
 
-    def _hand_over(self, asked: _Asked, parts: list[bytes], now: float) -> None:
+    def _hand_over(self, pending: _OpenRequest, parts: list[bytes], now: float) -> None:
         reply, frames = self._read(parts, now)
-        first, *others = asked.answered
+        first, *others = pending.callbacks
         first(reply, frames)
         for each in others:
             each(reply, [])  # the messages were already passed on

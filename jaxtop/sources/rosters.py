@@ -1,4 +1,4 @@
-"""Which runs lack processes, and when to ask one of their agents again for the others' addresses."""
+"""Runs that lack processes, and the schedule of the requests for their rosters."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ if TYPE_CHECKING:
 
     from jaxtop.sources.peers import FollowedAgent, Peers
 
-# The interval grows with the time for which processes have been missing.
-ASK_AGAIN_AFTER, RAREST, SHARE_OF_LACK = 2.0, 30.0, 0.1
+# The bounds of the seconds between two requests for a roster.
+MIN_REQUEST_INTERVAL_S = 2.0
+MAX_REQUEST_INTERVAL_S = 30.0
+# The interval, as a share of the time for which processes have been missing.
+INTERVAL_SHARE_OF_ABSENCE = 0.1
 
 
 @dataclass
@@ -22,14 +25,14 @@ class _Run:
 
     process_count: int | None = None
     lacks_since: float = 0.0
-    ask_due: float = 0.0
+    request_due: float = 0.0
 
 
 class Rosters:
-    """The runs of the agents that are followed; `ask` asks the agent at an address for its roster."""
+    """The runs of the agents that are followed; `request` requests the roster of the agent at an address."""
 
-    def __init__(self, peers: Peers, ask: Callable[[str, float], None]) -> None:
-        self._peers, self._ask = peers, ask
+    def __init__(self, peers: Peers, request: Callable[[str, float], None]) -> None:
+        self._peers, self._request = peers, request
         # The value of `Peers.changes` at which every run had all its processes up.
         self._complete: int | None = None
         self._runs: dict[str, _Run] = {}
@@ -48,7 +51,7 @@ class Rosters:
             self._runs.pop(peer.run, None)
 
     def advance(self, now: float) -> None:
-        """Ask an agent of each run with missing processes, if that is due."""
+        """Request the roster from an agent of each run with missing processes, if that is due."""
         if self._complete == self._peers.changes:
             return
         up: dict[str, list[FollowedAgent]] = {}
@@ -63,7 +66,7 @@ class Rosters:
                 continue
             self._complete = None
             run.lacks_since = run.lacks_since or now
-            if now >= run.ask_due:
-                lacking = (now - run.lacks_since) * SHARE_OF_LACK
-                run.ask_due = now + min(max(ASK_AGAIN_AFTER, lacking), RAREST)
-                self._ask(members[0].requests, now)
+            if now >= run.request_due:
+                lacking = (now - run.lacks_since) * INTERVAL_SHARE_OF_ABSENCE
+                run.request_due = now + min(max(MIN_REQUEST_INTERVAL_S, lacking), MAX_REQUEST_INTERVAL_S)
+                self._request(members[0].requests, now)

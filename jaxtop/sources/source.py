@@ -1,4 +1,4 @@
-"""What every live source of frames can do, whether it dials the agents itself or uses a relay."""
+"""The interface of a live source of frames, whether it dials the agents itself or uses a relay."""
 
 from __future__ import annotations
 

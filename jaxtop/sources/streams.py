@@ -27,7 +27,7 @@ NOT_ALL_THERE_NS = 1_000
 # The span of a file without frames: it sorts as the newest.
 NOT_YET = (math.inf, math.inf)
 # The number of frames remembered to detect those that are in two tracks.
-REMEMBERED = 4096
+MAX_REMEMBERED_FRAMES = 4096
 
 
 class WriterStream:
@@ -170,7 +170,7 @@ def side_by_side(
         if seen.setdefault(key, number) != number:
             continue
         order.append(key)
-        if len(order) > REMEMBERED:
+        if len(order) > MAX_REMEMBERED_FRAMES:
             seen.pop(order.popleft(), None)
         if not is_folded(at, number, frame):
             yield at, frame

@@ -1,4 +1,4 @@
-"""The last frames of one agent by key: what a viewer needs that arrives later, or that missed frames.
+"""The last frames of one agent by key, for viewers that arrive later or missed frames.
 
 The agent greets its viewers and opens the files of its black box with them, a relay greets its own viewers.
 """
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from jaxtop import wire
-from jaxtop.store.partial import OF_PROGRAM, part_of
+from jaxtop.store.message_parts import OF_PROGRAM, part_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -23,7 +23,7 @@ WINDOWS, OLDEST_WINDOW_S = 4, 600.0
 # At most this many changes of a census are stored; then they are applied.
 MOST_CHANGES = 64
 MOST_NAMES = 10_000
-# What happened once. It is not part of the last frames.
+# Kinds of single events, which are not part of the last frames.
 ONCE = frozenset({"event", "compile"})
 # Large kinds, and kinds without which a host is still shown.
 BULKY = frozenset({"arrays", "arrays_change", "programs", *OF_PROGRAM, "window", "stacks"})

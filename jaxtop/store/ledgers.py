@@ -1,4 +1,4 @@
-"""The files in which processes write what they spent their time on, so that it outlasts them.
+"""The files in which processes record their time by kind, so that the record outlasts them.
 
 A file per process, JSON lines: first who it is, then sums since its start, checkpoints, and how it ended.
 Lines are added every few seconds; most of them replace the last one, so that a file grows slowly
@@ -33,7 +33,7 @@ MOST_BYTES = 64 << 20
 Seconds = dict[str, Annotated[float, Meta(ge=0, le=1e10)]]
 
 
-class Who(Struct, frozen=True, omit_defaults=True):
+class LedgerProcess(Struct, frozen=True, omit_defaults=True):
     """The first line: the process. It comes again when more is known; the last one counts."""
 
     ledger: int
@@ -57,7 +57,7 @@ class Who(Struct, frozen=True, omit_defaults=True):
 
 
 class Sums(Struct, frozen=True, omit_defaults=True):
-    """What the process had spent up to a time, in seconds by kind."""
+    """The time of the process up to a moment, in seconds by kind."""
 
     at_ms: TimeMs
     spent_s: Seconds
@@ -74,10 +74,10 @@ class SaveLine(Struct, frozen=True):
 
 
 class LedgerFile(NamedTuple):
-    """What a file says: the process, its sums over time, and its checkpoints by the time they began."""
+    """The content of a ledger file: the process, its sums over time, and its checkpoints by their start."""
 
     path: Path
-    who: Who
+    who: LedgerProcess
     sums: tuple[Sums, ...]
     saves: tuple[Save, ...]
 
@@ -95,12 +95,12 @@ def folder() -> Path | None:
     return Path(state) / "jaxtop" / "ledgers"
 
 
-def file_name(who: Who) -> str:
+def file_name(who: LedgerProcess) -> str:
     """Return the name of a process's file: its lineage and its agent find it."""
     return f"{as_file_name(who.lineage)}-{who.started_ms}-{as_file_name(who.agent)}{SUFFIX}"
 
 
-def line_of(content: Who | Sums | SaveLine) -> bytes:
+def line_of(content: LedgerProcess | Sums | SaveLine) -> bytes:
     return msgspec.json.encode(content) + b"\n"
 
 
@@ -129,14 +129,14 @@ def tidy(where: Path, now: float | None = None) -> None:
 
 def read(path: Path) -> LedgerFile:
     """Return what is in a file; raise `NotALedger` if it has no process, `OSError` if it cannot be read."""
-    who: Who | None = None
+    who: LedgerProcess | None = None
     sums: list[Sums] = []
     saves: dict[int, Save] = {}
     with path.open("rb") as file:
         text = file.read(MOST_BYTES)
     for line in text.splitlines():
         match _parsed(line):
-            case Who() as found:
+            case LedgerProcess() as found:
                 who = found
             case Sums() as found:
                 sums.append(found)
@@ -148,11 +148,11 @@ def read(path: Path) -> LedgerFile:
     return LedgerFile(path, who, ordered, tuple(saves[at] for at in sorted(saves)))
 
 
-def _parsed(line: bytes) -> Who | Sums | SaveLine | None:
+def _parsed(line: bytes) -> LedgerProcess | Sums | SaveLine | None:
     try:
         found: Any = json.loads(line)
         if "ledger" in found:
-            return msgspec.convert(found, Who)
+            return msgspec.convert(found, LedgerProcess)
         return msgspec.convert(found, SaveLine) if "save" in found else msgspec.convert(found, Sums)
     except (ValueError, TypeError, RecursionError, msgspec.ValidationError):
         return None

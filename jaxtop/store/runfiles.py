@@ -29,7 +29,7 @@ class RunFile(NamedTuple):
     is_stale: bool
 
 
-class Unshown(msgspec.Struct, frozen=True):
+class FailedAgent(msgspec.Struct, frozen=True):
     """A process in which the agent could not start: its identity, its name, and the reason."""
 
     pid: int
@@ -40,14 +40,14 @@ class Unshown(msgspec.Struct, frozen=True):
     why: str
 
 
-class Ending(msgspec.Struct, frozen=True):
-    """What the agent of a script that has ended left to later viewers: its identity and its goodbye."""
+class EndedScript(msgspec.Struct, frozen=True):
+    """The file that the agent of an ended script leaves to later viewers: its identity and its goodbye."""
 
     hello: Hello
     bye: Bye
 
 
-class Past(NamedTuple):
+class PastProcess(NamedTuple):
     """A process of this user that has ended: when, and whether it died without a goodbye."""
 
     at: float
@@ -143,7 +143,7 @@ def explain(name: str | None, error: BaseException) -> None:
     ticks = processes.start_ticks(pid)
     why = str(error).strip().split("\n", 1)[0][:200] or type(error).__name__
     name = name or (Path(sys.argv[0]).name if sys.argv and sys.argv[0] else "python")
-    _write(f"{pid}{UNSHOWN}", Unshown(pid, ticks, place.boot, place.pid_namespace, name, why))
+    _write(f"{pid}{UNSHOWN}", FailedAgent(pid, ticks, place.boot, place.pid_namespace, name, why))
 
 
 def explain_no_more() -> None:
@@ -151,12 +151,12 @@ def explain_no_more() -> None:
     _remove(f"{os.getpid()}{UNSHOWN}")
 
 
-def unshown() -> list[Unshown]:
+def unshown() -> list[FailedAgent]:
     """Return living processes of this user that are not shown; remove the files of dead ones."""
     found = []
     for folder in filter(private.is_ours, folders()):
         for path in folder.glob(f"*{UNSHOWN}"):
-            if (each := _decoded(path, Unshown)) is None:
+            if (each := _decoded(path, FailedAgent)) is None:
                 continue
             place = processes.Namespace(each.boot, each.pid_namespace)
             if processes.is_gone(place, each.pid, each.ticks):
@@ -194,15 +194,17 @@ def _thin_out(folder: Path, suffix: str) -> None:
                 path.unlink(missing_ok=True)
 
 
-def ending(agent: str) -> Ending | None:
+def ending(agent: str) -> EndedScript | None:
     """Return what this agent left at the end of its script; None if there is nothing."""
     if not agent.isalnum():  # it comes from a roster, and becomes the name of a file
         return None
-    found = (_decoded(folder / f"{agent}{ENDED}", Ending) for folder in folders() if private.is_ours(folder))
+    found = (
+        _decoded(folder / f"{agent}{ENDED}", EndedScript) for folder in folders() if private.is_ours(folder)
+    )
     return next((each for each in found if each is not None), None)
 
 
-def endings() -> list[Ending]:
+def endings() -> list[EndedScript]:
     """Return what agents of this user left within a day, the latest first; remove what is older."""
     found = []
     for folder in filter(private.is_ours, folders()):
@@ -210,7 +212,7 @@ def endings() -> list[Ending]:
             with suppress(OSError):
                 if time.time() - path.stat().st_mtime > ENDINGS_KEPT_S:
                     path.unlink(missing_ok=True)
-                elif (each := _decoded(path, Ending)) is not None:
+                elif (each := _decoded(path, EndedScript)) is not None:
                     found.append(each)
     return sorted(found, key=lambda each: -each.bye.at_ms)
 
@@ -221,9 +223,9 @@ def still_exits(hello: Hello) -> bool:
     return processes.is_gone(place, hello.pid, hello.process_started_ticks) is False
 
 
-def past() -> list[Past]:
+def past() -> list[PastProcess]:
     """Return the processes of this user that ended or died within a day, the latest first."""
-    found = [Past(each.bye.at_ms / 1000, each.hello, is_dead=False) for each in endings()]
+    found = [PastProcess(each.bye.at_ms / 1000, each.hello, is_dead=False) for each in endings()]
     for folder in filter(private.is_ours, folders()):
         for path in folder.glob(f"*{DIED}"):
             with suppress(OSError):
@@ -231,7 +233,7 @@ def past() -> list[Past]:
                 if time.time() - at > ENDINGS_KEPT_S:
                     path.unlink(missing_ok=True)
                 elif (hello := _decoded(path, Hello)) is not None:
-                    found.append(Past(at, hello, is_dead=True))
+                    found.append(PastProcess(at, hello, is_dead=True))
     return sorted(found, key=lambda each: -each.at)
 
 

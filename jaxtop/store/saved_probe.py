@@ -1,7 +1,7 @@
 """The last result of `jaxtop probe`, in the user's state folder.
 
 Each probe replaces the one file, `jaxtop/probe.json`. To compare it with live figures, read it once with
-`last()` and find devices and collectives in it with `jaxtop.store.probed`.
+`last()` and find devices and collectives in it with `jaxtop.store.probe_figures`.
 """
 
 from __future__ import annotations

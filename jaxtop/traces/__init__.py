@@ -14,7 +14,7 @@ What is where, in the order in which to read it:
 - files.py: captured profiles in files
 - protos.py: the programs that a profile has
 - waits.py: how long devices waited in the collectives of a launch
-- contents.py: what one trace contains: its devices, and the launches of each program
+- contents.py: the contents of one trace: its devices, and the launches of each program
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from jaxtop.traces.parts import (
     LaunchSpan,
     Op,
     OperationRuns,
-    Seen,
     TooLarge,
+    TraceContents,
     WantedCollectives,
     no_pause,
 )
@@ -36,9 +36,9 @@ from jaxtop.traces.parts import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["LaunchSpan", "Op", "OperationRuns", "Seen", "WantedCollectives", "read"]
+__all__ = ["LaunchSpan", "Op", "OperationRuns", "TraceContents", "WantedCollectives", "read"]
 
-_READERS: dict[str, Callable[[Any, WantedCollectives, dict[int, int], Seen], None]] = {
+_READERS: dict[str, Callable[[Any, WantedCollectives, dict[int, int], TraceContents], None]] = {
     "cpu": cpu.read,
     "gpu": gpu.read,
     "cuda": gpu.read,
@@ -56,17 +56,17 @@ def read(
     has_names: bool = False,
     most: int = MOST_READ,
     pause: Callable[[], object] = no_pause,
-) -> Seen:
+) -> TraceContents:
     """Read a profile of this platform, with the names of operations only if they are asked for.
 
     `ordinals` maps a device's number in it to the device's id. Nothing is read of a trace with more than
     `most` events. `pause` is called between events.
     """
     reader = _READERS.get(platform)
-    seen = Seen(has_names, most=most, pause=pause)
+    seen = TraceContents(has_names, most=most, pause=pause)
     if reader is not None:
         try:
             reader(profile, wanted, ordinals, seen)
         except TooLarge:  # no launch that was read so far is known to be whole
-            return Seen(events=seen.events, is_too_large=True)
+            return TraceContents(events=seen.events, is_too_large=True)
     return seen

@@ -1,4 +1,4 @@
-"""What one trace contains: its platform, and the launches of each program with the waits of each device.
+"""The contents of one trace: its platform, and the launches of each program with the waits of each device.
 
 Only the trace is asked, so devices have the numbers of this trace.
 """
@@ -20,7 +20,7 @@ from jaxtop.traces.waits import LaunchWaits, TracedLaunch
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from jaxtop.traces import Op, Seen
+    from jaxtop.traces import Op, TraceContents
     from jaxtop.traces.protos import ProfilePrograms
     from jaxtop.traces.xspace import Trace, Value, XPlane
 
@@ -34,7 +34,7 @@ _VENDORS: dict[object, str] = {"AMD": "rocm", "Nvidia": "cuda"}
 
 
 class TracedDevice(NamedTuple):
-    """What the plane of a device says about it; None where it says nothing."""
+    """The facts about a device in its plane; None where the plane lacks them."""
 
     number: int
     kind: str | None
@@ -57,12 +57,12 @@ class TracedProgram:
 
 @dataclass(frozen=True)
 class Contents:
-    """What was read of a trace."""
+    """The contents of a trace."""
 
     platform: str
     devices: tuple[TracedDevice, ...]
     programs: tuple[TracedProgram, ...]
-    seen: Seen
+    seen: TraceContents
     # What the profiler itself warned of: events that it dropped, above all.
     warnings: tuple[str, ...] = ()
     copies: int = 0  # the lines that are in the trace twice
@@ -110,7 +110,7 @@ def contents(trace: Trace, compiled: ProfilePrograms, most: int = MOST_READ) -> 
 
 
 class _Host:
-    """What the host says: how often it ran each program on a GPU, and which ones other processes run."""
+    """The host's events: the runs of each program on a GPU, and the programs that other processes run."""
 
     def __init__(self, planes: Iterable[XPlane]) -> None:
         self.runs: Counter[str] = Counter()
@@ -181,7 +181,7 @@ def _ids(platform: str, planes: Iterable[XPlane]) -> Callable[[int], int | None]
 
 
 def programs(
-    seen: Seen, compiled: ProfilePrograms, id_of: Callable[[int], int | None]
+    seen: TraceContents, compiled: ProfilePrograms, id_of: Callable[[int], int | None]
 ) -> tuple[TracedProgram, ...]:
     """Return the programs of a trace by name."""
     of_module: defaultdict[str, dict[int, dict[int, int]]] = defaultdict(dict)
@@ -207,7 +207,7 @@ def programs(
     return tuple(found)
 
 
-def _cut_launches(seen: Seen) -> Iterator[tuple[DeviceLaunch, int]]:
+def _cut_launches(seen: TraceContents) -> Iterator[tuple[DeviceLaunch, int]]:
     """Yield where launches ran that are not whole, and since when as far as the trace shows."""
     for launch, intervals in seen.busy.items():
         if (launch.module, launch.run) in seen.cut:

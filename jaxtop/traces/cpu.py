@@ -16,13 +16,13 @@ from jaxtop.traces.parts import (
     DeviceLaunch,
     LaunchSpan,
     Op,
-    Seen,
+    TraceContents,
     WantedCollectives,
-    breathing,
     extent,
     reading,
     run_of,
     stats,
+    with_pauses,
 )
 
 PLANE = "/host:CPU"
@@ -41,7 +41,7 @@ NEVER = (0, -1)
 MOST_BETWEEN = 64
 
 
-class _Numbered(NamedTuple):
+class _NumberedLaunch(NamedTuple):
     """A launch on one device, and the compiler's number of its module."""
 
     launch: DeviceLaunch
@@ -54,7 +54,7 @@ class _Operation(NamedTuple):
     One that continued on another thread has the context in which it `goes_on` there.
     """
 
-    numbered: _Numbered
+    numbered: _NumberedLaunch
     name: str
     start: int
     end: int
@@ -62,7 +62,7 @@ class _Operation(NamedTuple):
     goes_on: tuple[int, int] | None = None
 
 
-def read(profile: Any, wanted: WantedCollectives, ordinals: dict[int, int], seen: Seen) -> None:  # noqa: ARG001 - shared signature
+def read(profile: Any, wanted: WantedCollectives, ordinals: dict[int, int], seen: TraceContents) -> None:  # noqa: ARG001 - shared signature
     """Read a CPU profile; a device's number in it is already the device's id."""
     seen.is_shared = True
     reader = _Reader(wanted, seen)
@@ -74,7 +74,7 @@ def read(profile: Any, wanted: WantedCollectives, ordinals: dict[int, int], seen
 
 
 class _Reader:
-    def __init__(self, wanted: WantedCollectives, seen: Seen) -> None:
+    def __init__(self, wanted: WantedCollectives, seen: TraceContents) -> None:
         self._wanted = wanted
         self._seen = seen
         self._kinds: dict[str, str] = {}
@@ -86,16 +86,16 @@ class _Reader:
         # With names: when operations began and in which launches, thread by thread, and where each thread
         # begins. Thousands of objects instead would bring garbage collections forward.
         self._starts, self._launches = array("q"), array("q")
-        self._numbers: dict[_Numbered, int] = {}
+        self._numbers: dict[_NumberedLaunch, int] = {}
         self._threads: list[int] = []
-        self._first: dict[_Numbered, int] = {}
+        self._first: dict[_NumberedLaunch, int] = {}
         self._begun: Counter[int] = Counter()  # the number of devices on which a run began in the window
         self._finished: dict[tuple[int, int], int] = {}
 
     def line(self, line: Any) -> None:
         """Read the events of one thread, in order of their starts."""
         launches = LAUNCHING.fullmatch(line.name) is not None
-        numbered: _Numbered | None = None
+        numbered: _NumberedLaunch | None = None
         self._threads.append(len(self._starts))
         for event in reading(self._seen, line.events):
             name = event.name
@@ -134,14 +134,14 @@ class _Reader:
         """Return whether the end of an operation of this name matters."""
         return self._wanted.maybe(name) or (self._seen.has_names and not CONTAINER.fullmatch(name))
 
-    def _asked(self, event: Any) -> _Numbered | None:
+    def _asked(self, event: Any) -> _NumberedLaunch | None:
         values = stats(event)
         if "run_id" not in values or "hlo_module" not in values or "device_ordinal" not in values:
             return None
         launch = DeviceLaunch(str(values["hlo_module"]), run_of(values["run_id"]), values["device_ordinal"])
-        return _Numbered(launch, values.get("program_id"))
+        return _NumberedLaunch(launch, values.get("program_id"))
 
-    def _operation(self, kind: str, numbered: _Numbered, name: str, event: Any) -> None:
+    def _operation(self, kind: str, numbered: _NumberedLaunch, name: str, event: Any) -> None:
         start, end = extent(event)
         if start < self._first.get(numbered, start + 1):
             self._first[numbered] = start
@@ -186,7 +186,7 @@ class _Reader:
     def finish(self) -> None:
         """Combine the events of all threads."""
         seen = self._seen
-        for part in breathing(self._parts, seen.pause):
+        for part in with_pauses(self._parts, seen.pause):
             launch, ended = part.numbered.launch, (part.end, -1)
             if part.goes_on is not None:
                 ended = self._ends.get(part.goes_on, NEVER)

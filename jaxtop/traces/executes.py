@@ -11,7 +11,7 @@ import re
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Any
 
-from jaxtop.traces.parts import Seen, breathing, extent, reading, run_of, stats
+from jaxtop.traces.parts import TraceContents, extent, reading, run_of, stats, with_pauses
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +28,7 @@ NAMES_ITS_PROGRAM = "module_name"
 ENQUEUED_ON = "device_ordinal"
 # The kind of the contexts of PJRT's launches.
 PJRT = 5
-# Longer chains are ignored.
+# The length of a chain of events; longer chains are ignored.
 MOST_STEPS = 64
 
 Context = tuple[int, int]
@@ -67,7 +67,7 @@ class DriverCall:
 class Executes:
     """The launches of the host, and the calls in them. Read all threads, then `finish`, then ask."""
 
-    def __init__(self, seen: Seen, is_call: Callable[[str], bool] = lambda _: False) -> None:
+    def __init__(self, seen: TraceContents, is_call: Callable[[str], bool] = lambda _: False) -> None:
         """Create an empty one; `is_call` says whether an event of a name is a call of the driver."""
         self._seen = seen
         self._is_call = is_call
@@ -99,7 +99,7 @@ class Executes:
                 found.append((start, -end, event))
         found.sort(key=lambda each: each[:2])
         open_: list[HostEvent] = []
-        for start, end, event in breathing(found, self._seen.pause):
+        for start, end, event in with_pauses(found, self._seen.pause):
             while open_ and open_[-1].end < -end:
                 open_.pop()
             self._note(event, start, -end, open_)

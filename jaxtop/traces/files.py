@@ -31,7 +31,7 @@ _GZIP = b"\x1f\x8b"
 _FIRST = bytes(field << 3 | BYTES for field in range(PLANE, PLANE + 4))
 
 
-# What an odd trace raises in the readers.
+# The exceptions that an invalid trace raises in the readers.
 UNREADABLE = (Malformed, ValueError, TypeError, OverflowError, struct.error)
 
 

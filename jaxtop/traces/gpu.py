@@ -19,7 +19,7 @@ from jaxtop.traces.parts import (
     DeviceLaunch,
     LaunchSpan,
     Op,
-    Seen,
+    TraceContents,
     WantedCollectives,
     extent,
     reading,
@@ -37,7 +37,7 @@ OF_LIBRARY = re.compile(r".*(nccl|rccl|nvshmem).*", re.IGNORECASE)
 STREAM = "Stream"
 
 
-def read(profile: Any, wanted: WantedCollectives, ordinals: dict[int, int], seen: Seen) -> None:
+def read(profile: Any, wanted: WantedCollectives, ordinals: dict[int, int], seen: TraceContents) -> None:
     """Read the kernels first, because some calls have their names; then the host."""
     seen.shows_runs = False  # an operation may start several kernels
     kernels: dict[tuple[ProgramVariant, int], list[Kernel]] = {}
@@ -67,7 +67,7 @@ def read(profile: Any, wanted: WantedCollectives, ordinals: dict[int, int], seen
         _show(run, number, runs[run], collectives[run], seen)
 
 
-def _kernels(plane: Any, names: set[str], seen: Seen) -> dict[ProgramVariant, list[Kernel]]:
+def _kernels(plane: Any, names: set[str], seen: TraceContents) -> dict[ProgramVariant, list[Kernel]]:
     found: defaultdict[ProgramVariant, list[Kernel]] = defaultdict(list)
     for line in plane.lines:
         if not line.name.startswith(STREAM):
@@ -92,7 +92,7 @@ def _kernels(plane: Any, names: set[str], seen: Seen) -> dict[ProgramVariant, li
 
 
 def _runs(
-    program: ProgramVariant, device: int, kernels: list[Kernel], executes: Executes, seen: Seen
+    program: ProgramVariant, device: int, kernels: list[Kernel], executes: Executes, seen: TraceContents
 ) -> dict[ProgramRun, list[Kernel]]:
     """Return the runs of a program on a device, each with its kernels."""
     of_root: defaultdict[HostEvent, list[Kernel]] = defaultdict(list)
@@ -185,7 +185,11 @@ def _note_short(runs: dict[ProgramRun, list[Kernel]], executes: Executes) -> Non
 
 
 def _show(
-    run: ProgramRun, number: int, kernels: list[Kernel], collectives: dict[str, list[Kernel]], seen: Seen
+    run: ProgramRun,
+    number: int,
+    kernels: list[Kernel],
+    collectives: dict[str, list[Kernel]],
+    seen: TraceContents,
 ) -> None:
     launch = DeviceLaunch(run.program.module, number, run.device)
     seen.spans.append(LaunchSpan(*launch, run.start, run.end, run.number))

@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.traces.parts import APART, NOT_MATCHED
+from jaxtop.traces.parts import ENDS_APART, NOT_MATCHED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from jaxtop.traces.executes import HostEvent
-    from jaxtop.traces.parts import Seen
+    from jaxtop.traces.parts import TraceContents
 
 # The clocks of the devices of one process agree to some tens of microseconds in the traces that were seen.
 CLOCKS_NS = 1_000_000
@@ -56,7 +56,7 @@ class ProgramRun:
 
 
 def assign(
-    runs: Sequence[ProgramRun], shown: Iterable[tuple[ProgramVariant, int]], seen: Seen
+    runs: Sequence[ProgramRun], shown: Iterable[tuple[ProgramVariant, int]], seen: TraceContents
 ) -> dict[ProgramRun, int]:
     """Return the launch of each run, as a number within its module; note the runs that have none.
 
@@ -85,7 +85,7 @@ def assign(
     return found
 
 
-def _launches(of_device: Mapping[int, Sequence[ProgramRun]], seen: Seen) -> list[list[ProgramRun]]:
+def _launches(of_device: Mapping[int, Sequence[ProgramRun]], seen: TraceContents) -> list[list[ProgramRun]]:
     """Return the launches of a program, each with its runs."""
     runs = [run for ones in of_device.values() for run in ones]
     ranks = _ranked(of_device) if any(run.root is not None for run in runs) else _in_order(of_device)
@@ -100,12 +100,12 @@ def _launches(of_device: Mapping[int, Sequence[ProgramRun]], seen: Seen) -> list
         if are_together(ones):
             found.append(ones)
         else:
-            seen.leave(APART, sum(run.busy_ns for run in ones))
+            seen.leave(ENDS_APART, sum(run.busy_ns for run in ones))
     return found
 
 
 def _note_cut(
-    found: Mapping[ProgramRun, int], shown: Iterable[tuple[ProgramVariant, int]], seen: Seen
+    found: Mapping[ProgramRun, int], shown: Iterable[tuple[ProgramVariant, int]], seen: TraceContents
 ) -> None:
     """Note the launches that the trace does not have on all devices of their program, or only in part.
 

@@ -14,10 +14,10 @@ Groups = tuple[tuple[int, ...], ...]
 # No program has more places or axes; malformed ones may state any number.
 MOST_PLACES, MOST_AXES = 1 << 16, 64
 PERMUTE = "collective-permute"
-# For these kinds the program says whether the ids are those of replicas or of all devices.
+# For these kinds the program states whether an id is a replica or a device.
 _SAY_WHOSE_IDS = frozenset({"all-reduce", "all-gather", "reduce-scatter"})
 
-# What the ids in the groups refer to, and which other devices take part.
+# The meanings of the ids in the groups; each decides which other devices take part.
 REPLICA, PARTITION, BOTH, FLAT = "replica", "partition", "replica and partition", "flattened"
 
 
@@ -41,7 +41,7 @@ class AxisPart(NamedTuple):
 
 
 def mode_of(kind: str, *, has_channel: bool, has_global_ids: bool) -> str | None:
-    """Return what the ids of a collective refer to; None if the program contradicts itself."""
+    """Return the meaning of the ids of a collective; None if the program contradicts itself."""
     if has_global_ids:
         return FLAT if has_channel else None
     if not has_channel:

@@ -36,7 +36,7 @@ CONTAINER = re.compile(r"(while|conditional|cond|call|async-start|async-update|a
 # Why device time belongs to no launch.
 NO_CALL = "nothing in the trace names the launch"
 NOT_MATCHED = "the launches of several devices could not be matched"
-APART = "collectives of a launch ended at different times"
+ENDS_APART = "collectives of a launch ended at different times"
 
 
 class DeviceLaunch(NamedTuple):
@@ -114,7 +114,7 @@ class OperationRuns:
 
 
 @dataclass
-class Seen:
+class TraceContents:
     """The contents of a trace: whole launches, collectives, and the times of other work on a device.
 
     With `has_names`, that work is also noted by the names of operations. At most `most` events are read.
@@ -240,7 +240,7 @@ def rounds(ops: Iterable[Op]) -> tuple[dict[tuple[str, int], dict[int, Op]], int
     return found, uneven
 
 
-def reading(seen: Seen, events: Iterable[Any]) -> Iterator[Any]:
+def reading(seen: TraceContents, events: Iterable[Any]) -> Iterator[Any]:
     """Yield and count these events, with pauses; raise `TooLarge` if there are more than may be read."""
     for some in _handfuls(events):
         seen.events += len(some)
@@ -250,7 +250,7 @@ def reading(seen: Seen, events: Iterable[Any]) -> Iterator[Any]:
         seen.pause()
 
 
-def breathing(events: Iterable[Any], pause: Callable[[], object]) -> Iterator[Any]:
+def with_pauses(events: Iterable[Any], pause: Callable[[], object]) -> Iterator[Any]:
     """Yield these events, with pauses in which others can take the GIL."""
     for some in _handfuls(events):
         yield from some

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 # To read a larger program takes many seconds.
 MOST_BYTES = 32_000_000
-# More asynchronous parts than this are not those of one operation.
+# The number of asynchronous parts of one operation.
 MOST_STEPS = 64
 METADATA, PROTO = "/host:metadata", "Hlo Proto"
 _MODULE = 1
@@ -61,7 +61,7 @@ _ASYNC = "async-start"
 # fusions repeat the collective, with this in its configuration.
 _STARTS, _FINISHES = "AsyncCollectiveStart", "AsyncCollectiveDone"
 _CHAINED = b"async_collective_fusion_config"
-# This is in the configuration of a TPU's collective before which the cores wait for each other.
+# The entry in the configuration of a TPU's collective that makes the cores wait for each other before it.
 _BARRIER = b'"barrier_config"'
 
 
@@ -150,14 +150,14 @@ def messages(trace: Trace) -> Iterator[bytes]:
                     yield proto
 
 
-class _Assigned(NamedTuple):
+class _AssignedDevices(NamedTuple):
     """The device assignment: how many places it has, and the device at each."""
 
     places: DeviceAssignment
     devices: tuple[int, ...]
 
 
-def _assigned(module: ProtobufMessage) -> _Assigned | None:
+def _assigned(module: ProtobufMessage) -> _AssignedDevices | None:
     assignment = module.message(_ASSIGNMENT)
     if assignment is None:
         return None
@@ -166,13 +166,13 @@ def _assigned(module: ProtobufMessage) -> _Assigned | None:
     if len(of_partitions) != places.partitions or any(len(each) != places.replicas for each in of_partitions):
         return None
     devices = tuple(chain.from_iterable(zip(*of_partitions, strict=True)))
-    return _Assigned(places, devices) if devices and len(set(devices)) == len(devices) else None
+    return _AssignedDevices(places, devices) if devices and len(set(devices)) == len(devices) else None
 
 
 class _Module:
     """The instructions of a program."""
 
-    def __init__(self, module: ProtobufMessage, assigned: _Assigned | None) -> None:
+    def __init__(self, module: ProtobufMessage, assigned: _AssignedDevices | None) -> None:
         self._assigned = assigned
         computations = {
             computation.number(_COMPUTATION_ID): computation.messages(_COMPUTATION_INSTRUCTION)

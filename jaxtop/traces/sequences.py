@@ -24,17 +24,17 @@ class Kernel(NamedTuple):
     is_of_library: bool
 
 
-class Split(NamedTuple):
-    """Whole launches; kernels of launches that the trace cuts off; and kernels of which nothing is known."""
+class SplitKernels(NamedTuple):
+    """Whole launches; kernels of launches that the trace cuts off; and kernels without a known launch."""
 
     launches: list[list[Kernel]]
     cut: list[Kernel]
     unknown: list[Kernel]
 
 
-def split(kernels: Sequence[Kernel]) -> Split:
+def split(kernels: Sequence[Kernel]) -> SplitKernels:
     """Split the kernels of a program on a device, in order of their starts."""
-    nothing = Split([], [], [*kernels])
+    nothing = SplitKernels([], [], [*kernels])
     counts = Counter(kernel.op for kernel in kernels)
     fewest = min(counts.values(), default=0)
     marker = next((kernel.op for kernel in kernels if counts[kernel.op] == fewest), None)
@@ -55,7 +55,7 @@ def split(kernels: Sequence[Kernel]) -> Split:
         whole.append(last)
     else:
         cut += last
-    return Split(whole, cut, [])
+    return SplitKernels(whole, cut, [])
 
 
 def _longest_pause(kernels: Sequence[Kernel]) -> int:

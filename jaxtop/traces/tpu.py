@@ -20,7 +20,7 @@ from jaxtop.traces.parts import (
     DeviceLaunch,
     LaunchSpan,
     Op,
-    Seen,
+    TraceContents,
     WantedCollectives,
     extent,
     reading,
@@ -56,7 +56,7 @@ class _Work:
 
 
 class _Core:
-    """What the plane of a core has."""
+    """The contents of the plane of a core."""
 
     def __init__(self, device: int, executes: Executes) -> None:
         self.runs: list[ProgramRun] = []
@@ -67,7 +67,7 @@ class _Core:
         self._executes = executes
         self._starts: list[int] = []
 
-    def read(self, plane: Any, wanted: WantedCollectives, seen: Seen) -> None:
+    def read(self, plane: Any, wanted: WantedCollectives, seen: TraceContents) -> None:
         lines = {line.name: line for line in plane.lines}
         if LAUNCHES in lines:
             self._launches(lines[LAUNCHES], seen)
@@ -83,7 +83,7 @@ class _Core:
                 if run is not None and wanted.op(run.program.module, _name(event)) is not None:
                     self.flights.append((run, *extent(event)))
 
-    def _launches(self, line: Any, seen: Seen) -> None:
+    def _launches(self, line: Any, seen: TraceContents) -> None:
         for event in reading(seen, line.events):
             module = MODULE.fullmatch(event.name)
             if module is None:
@@ -96,7 +96,7 @@ class _Core:
         self.runs.sort(key=lambda run: run.start)
         self._starts = [run.start for run in self.runs]
 
-    def _ops(self, line: Any, wanted: WantedCollectives, seen: Seen) -> None:
+    def _ops(self, line: Any, wanted: WantedCollectives, seen: TraceContents) -> None:
         rounds: Counter[tuple[ProgramRun, str]] = Counter()
         for event in reading(seen, line.events):
             name = _name(event)
@@ -141,7 +141,7 @@ class _Core:
         return self.runs[place] if place >= 0 and at <= self.runs[place].end else None
 
 
-def read(profile: Any, wanted: WantedCollectives, ordinals: dict[int, int], seen: Seen) -> None:
+def read(profile: Any, wanted: WantedCollectives, ordinals: dict[int, int], seen: TraceContents) -> None:
     """Read the host's launches, then those of each core and the operations inside them."""
     executes = Executes(seen)
     planes = []
@@ -175,7 +175,7 @@ def _show(
     numbers: dict[ProgramRun, int],
     waits: dict[_Work, int],
     expected: frozenset[tuple[str, str]],
-    seen: Seen,
+    seen: TraceContents,
 ) -> None:
     """Note what a core did; `expected` has the collectives that all follow a barrier, as some did."""
     launches = {

@@ -20,7 +20,7 @@ NO_GROUPS = "the trace does not say which devices meet"
 OUTSIDE = "not all devices that meet are in the trace"
 NO_BARRIER = "the trace lacks the barrier before it on some devices"
 UNEVEN = "the trace lacks it on some devices in some rounds"
-APART = "devices that meet left it at different times"
+LEFT_APART = "devices that meet left it at different times"
 
 
 class TracedLaunch(NamedTuple):
@@ -120,7 +120,7 @@ class LaunchWaits:
             most = max(CLOCKS_NS, least)
             if _spread(present.values()) > (most if between is None else min(most, between // 2)):
                 waits = {device: wait for device, wait in waits.items() if device not in present}
-                why = APART
+                why = LEFT_APART
                 continue
             waits |= {device: waits.get(device, 0) + each - least for device, each in lasted.items()}
         return waits, why

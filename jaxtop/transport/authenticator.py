@@ -77,7 +77,7 @@ class Authenticator:
         self.socket.send_multipart([b"1.0", request_id, *verdict, b""])
 
     def refuse(self, sender: str) -> None:
-        """Admit this guest no more. The owner is never refused."""
+        """Refuse this guest from now on. The owner is never refused."""
         if sender.startswith(GUEST):
             self._refused.add(sender)
 

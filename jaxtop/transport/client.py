@@ -1,4 +1,4 @@
-"""The viewer's side: one subscription to many agents, questions to single ones, and relays."""
+"""The viewer's side: one subscription to many agents, requests to single ones, and relays."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class _Monitored:
     """A client socket with its monitor.
 
     With heartbeats, it notices a server that sends nothing. ZeroMQ ends the whole process if it
-    sends one over a connection that was lost while the queue of answers was full (libzmq 4.3.5, issue 4364).
-    So a question has no heartbeats: its caller waits for a limited time.
+    sends one over a connection that was lost while the queue of replies was full (libzmq 4.3.5, issue 4364).
+    So a request has no heartbeats: its caller waits for a limited time.
     """
 
     _has_heartbeats = True
@@ -158,8 +158,8 @@ class Subscriber(_Monitored):
         return taken
 
 
-class _ToOne(_Monitored):
-    """A connection to one address; raises `zmq.ZMQError` if it is none, or if no descriptors are left."""
+class _SingleConnection(_Monitored):
+    """A connection to one address; raises `zmq.ZMQError` for an invalid one, or without descriptors."""
 
     def __init__(
         self, context: zmq.Context[zmq.Socket[bytes]], keys: KeyPair, server: bytes, endpoint: str
@@ -172,8 +172,8 @@ class _ToOne(_Monitored):
             raise
 
 
-class Question(_ToOne):
-    """A request to one agent, and its answer."""
+class RequestConnection(_SingleConnection):
+    """A request to one agent, and its reply."""
 
     _has_heartbeats = False
 
@@ -183,15 +183,15 @@ class Question(_ToOne):
         super().__init__(context, keys, server, endpoint)
         self.socket.send(raw, zmq.NOBLOCK)
 
-    def answer(self) -> list[bytes] | None:
-        """Return the parts of the answer; None until it has arrived."""
+    def reply(self) -> list[bytes] | None:
+        """Return the parts of the reply; None until it has arrived."""
         try:
             return self.socket.recv_multipart(zmq.NOBLOCK)
         except zmq.Again:
             return None
 
 
-class Dialogue(_ToOne):
+class RelayConnection(_SingleConnection):
     """A connection to a relay. It is closed when it is lost: its other end would not know who came again."""
 
     def send(self, raw: bytes) -> None:

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING
 import zmq
 
 from jaxtop.base.room import NoRoom
-from jaxtop.transport.accepting import Entry, drop_waiting, entry
 from jaxtop.transport.monitors import close_monitored, events_of, monitor_of
+from jaxtop.transport.single_accept import Entry, drop_waiting, entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable
@@ -35,11 +35,13 @@ PORTS = 2048
 BACKLOG = 4096
 # After this many seconds without data the kernel passes a connection on. Viewers and probes send at once.
 SPEAKS_WITHIN = 30
-# The most connections of all viewers and requests, and the fraction of the free descriptors: 1/SHARE.
-MOST, SHARE = 128, 4
+# The number of connections of all viewers and requests.
+MAX_CONNECTIONS = 128
+# Connections may use one part in this many of the free descriptors.
+DESCRIPTOR_FRACTION = 4
 # With fewer free descriptors than this, connections are accepted one at a time. The cost: while Python is
 # blocked, only one more connection is greeted, and a new viewer takes the process for stopped.
-FEW = 512
+MIN_FREE_DESCRIPTORS = 512
 COUNT_EVERY_S = 1.0
 ADDED_WITHIN_S = 1.0
 # While this many come a second, their queue is short: a viewer's connection would wait behind all in it.
@@ -49,7 +51,8 @@ CROWD_A_SECOND, SHORT_BACKLOG = 8, 16
 MOST_A_SECOND, SHUT_S = 64, 1.0
 # A peer with the key has sent more than this by the end of its handshake; no peer without it gets that far.
 HANDSHAKE_BYTES = 400
-# More than any viewer sends, with its handshake, its longest request and two signs of life a second.
+# The bytes that a connection may send: more than any viewer's handshake, longest request and two signs of
+# life a second.
 ALLOWED_BYTES, ALLOWED_A_SECOND = 1 << 17, 1024
 _EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_ACCEPT_FAILED | zmq.EVENT_DISCONNECTED
 _BYTES_RECEIVED_AT = 128  # in the kernel's struct tcp_info
@@ -57,7 +60,7 @@ _ATTACH_FILTER, _DETACH_FILTER = 26, 27  # SO_ATTACH_FILTER, SO_DETACH_FILTER
 
 
 @dataclass
-class _Door:
+class _ListeningSocket:
     """A listening socket of ours, which of the guarded sockets it serves, and ZeroMQ's copy of it."""
 
     listening: socket.socket
@@ -74,7 +77,7 @@ class Listener:
     ) -> None:
         self._authenticator = authenticator
         self._send_buffer = send_buffer
-        self._doors: list[_Door] = []
+        self._listening: list[_ListeningSocket] = []
         self._open: dict[tuple[int, int], float] = {}  # time of acceptance, by socket and descriptor
         self._ended: set[tuple[int, int]] = set()
         self._came: list[float] = []
@@ -88,7 +91,7 @@ class Listener:
         self.monitors = [monitor_of(each, _EVENTS) for each in self._guarded]
 
     def ports(self) -> list[int]:
-        return [each.listening.getsockname()[1] for each in self._doors]
+        return [each.listening.getsockname()[1] for each in self._listening]
 
     def bind(self, bound: zmq.Socket[bytes], host: str, first: int, ports: int = PORTS) -> int:
         """Serve this socket at the first free of these ports of an address, and return the port."""
@@ -99,23 +102,23 @@ class Listener:
         else:
             raise OSError(f"no free port on {host} from {first} up")
         address = f"tcp://[{host}]:{port}" if ":" in host else f"tcp://{host}:{port}"
-        door = _Door(listening, self._guarded.index(bound), address)
+        listening_socket = _ListeningSocket(listening, self._guarded.index(bound), address)
         try:
-            self._open_door(door)
+            self._open_socket(listening_socket)
         except zmq.ZMQError:
             listening.close()
             raise
-        self._doors.append(door)
+        self._listening.append(listening_socket)
         self._count_descriptors(time.monotonic())
         return port
 
-    def _open_door(self, door: _Door) -> None:
-        door.copy = os.dup(door.listening.fileno())
+    def _open_socket(self, listening_socket: _ListeningSocket) -> None:
+        listening_socket.copy = os.dup(listening_socket.listening.fileno())
         try:
-            self._guarded[door.serves].setsockopt(zmq.USE_FD, door.copy)
-            self._guarded[door.serves].bind(door.address)
+            self._guarded[listening_socket.serves].setsockopt(zmq.USE_FD, listening_socket.copy)
+            self._guarded[listening_socket.serves].bind(listening_socket.address)
         except zmq.ZMQError:
-            os.close(door.copy)
+            os.close(listening_socket.copy)
             raise
 
     def replace(self, old: zmq.Socket[bytes], make: Callable[[], zmq.Socket[bytes]]) -> zmq.Socket[bytes]:
@@ -126,9 +129,9 @@ class Listener:
         self._ended = {key for key in self._ended if key[0] != which}
         new = self._guarded[which] = make()
         self.monitors[which] = monitor_of(new, _EVENTS)
-        for door in self._doors:
-            if door.serves == which:
-                self._open_door(door)
+        for listening_socket in self._listening:
+            if listening_socket.serves == which:
+                self._open_socket(listening_socket)
         self._entries = []
         self._count_descriptors(time.monotonic())
         return new
@@ -181,13 +184,13 @@ class Listener:
     def _count_descriptors(self, now: float) -> None:
         """Accept connections one at a time from now on if few descriptors are left, else all."""
         self._counted, self._are_armed = now, False
-        if descriptors_left() + len(self._open) >= FEW:
+        if descriptors_left() + len(self._open) >= MIN_FREE_DESCRIPTORS:
             for each in self._entries:
                 each.accept_all()
             self._entries = []
             self._set_backlog(is_crowded=False)
-        elif len(self._entries) < len(self._doors):
-            self._entries = [_entry(each.copy) for each in self._doors]
+        elif len(self._entries) < len(self._listening):
+            self._entries = [_entry(each.copy) for each in self._listening]
 
     def _admit(self) -> None:
         """Let each listening socket accept one more connection, unless there are too many."""
@@ -200,7 +203,7 @@ class Listener:
     def _set_backlog(self, *, is_crowded: bool) -> None:
         if is_crowded != self._is_crowded:
             self._is_crowded = is_crowded
-            for each in self._doors:
+            for each in self._listening:
                 each.listening.listen(SHORT_BACKLOG if is_crowded else BACKLOG)
                 if is_crowded:
                     drop_waiting(each.listening.fileno(), BACKLOG)
@@ -268,20 +271,20 @@ class Listener:
             return 0
         finally:
             twin.detach()
-            os.dup2(self._doors[0].listening.fileno(), self._spare, inheritable=False)
+            os.dup2(self._listening[0].listening.fileno(), self._spare, inheritable=False)
 
     def _filter(self, option: int) -> None:
         """Make the kernel drop, or accept again, what is sent to the listening sockets."""
         drop_all = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0))  # BPF: return 0
         program = struct.pack("HL", 1, ctypes.addressof(drop_all))
-        for each in self._doors:
+        for each in self._listening:
             with suppress(OSError):  # a kernel without filters: new connections are only ended
                 each.listening.setsockopt(socket.SOL_SOCKET, option, program)
 
     def close(self, linger_ms: int) -> None:
         """Close the guarded sockets, and allow their last messages `linger_ms` to leave."""
         close_monitored(self._guarded, self.monitors, linger_ms, self._authenticator)
-        for each in self._doors:
+        for each in self._listening:
             each.listening.close()
         os.close(self._spare)
 
@@ -293,12 +296,14 @@ def _entry(fd: int) -> Entry:
         if (found := entry(fd)) is not None:
             return found
         time.sleep(0.001)
-    raise NoRoom(f"less than {FEW} file descriptors are left, and connections cannot be limited here")
+    raise NoRoom(
+        f"less than {MIN_FREE_DESCRIPTORS} file descriptors are left, and connections cannot be limited here"
+    )
 
 
 def most_connections(own: int = 0) -> int:
     """Return how many connections may be open, if `own` of them already are."""
-    return max(0, min(MOST, (descriptors_left() + own) // SHARE))
+    return max(0, min(MAX_CONNECTIONS, (descriptors_left() + own) // DESCRIPTOR_FRACTION))
 
 
 def descriptors_left() -> int:

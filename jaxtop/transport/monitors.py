@@ -29,7 +29,7 @@ def monitor_of(socket: zmq.Socket[bytes], events: int) -> zmq.Socket[bytes]:
 
 
 def events_of(monitor: zmq.Socket[bytes]) -> Iterator[_MonitorMessage]:
-    """Yield what has happened since the last call, without waiting."""
+    """Yield the events since the last call, without waiting."""
     with suppress(zmq.Again):
         while True:
             yield parse_monitor_message(monitor.recv_multipart(zmq.NOBLOCK))

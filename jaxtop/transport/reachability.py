@@ -20,7 +20,7 @@ SIGNATURE = b"\xff" + bytes(8) + b"\x7f"
 
 
 class Outcome(Enum):
-    """What an attempt to connect to an address shows."""
+    """The outcome of an attempt to connect to an address."""
 
     GREETED = auto()
     # The connection was accepted, but no greeting came.

@@ -1,4 +1,4 @@
-"""The agent's side: telemetry for viewers and answers to requests. Nothing here blocks."""
+"""The agent's side: telemetry for viewers and replies to requests. Nothing here blocks."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ReceivedRequest(NamedTuple):
 
 
 class Server:
-    """Telemetry and answers behind one authenticator; created, used and closed by one thread."""
+    """Telemetry and replies behind one authenticator; created, used and closed by one thread."""
 
     def __init__(self, keys: KeyPair, guests: Callable[[], frozenset[bytes]]) -> None:
         room.require_descriptors(DESCRIPTORS)
@@ -58,7 +58,7 @@ class Server:
         self._telemetry = TelemetrySocket(self._router(MAX_SENT))
         self._requests = FirstMessages(self._router(MAX_REQUEST))
         self.own_threads = frozenset(numbers_in("/proc/self/task")) - before
-        self._answers_from = 0.0
+        self._replies_from = 0.0
         guarded = (self._telemetry.socket, self._requests.socket)
         self._listener = Listener(guarded, self._authenticator.socket, KERNEL_BUFFER)
         self._poller = zmq.Poller()
@@ -93,9 +93,9 @@ class Server:
         now = time.monotonic()
         self._telemetry.check(now)
         self._poller.register(self._telemetry.socket, zmq.POLLIN)
-        self._poller.register(self._requests.socket, zmq.POLLIN if now >= self._answers_from else 0)
-        if now < self._answers_from:
-            timeout_ms = min(timeout_ms, math.ceil((self._answers_from - now) * 1000))
+        self._poller.register(self._requests.socket, zmq.POLLIN if now >= self._replies_from else 0)
+        if now < self._replies_from:
+            timeout_ms = min(timeout_ms, math.ceil((self._replies_from - now) * 1000))
         if (shut_for := self._listener.wakes_in(now)) is not None:
             timeout_ms = min(timeout_ms, math.ceil(shut_for * 1000))
         ready = dict(self._poller.poll(timeout_ms))
@@ -103,7 +103,7 @@ class Server:
         if self._authenticator.socket in ready:
             self._authenticator.answer()
         came = self._telemetry.socket in ready and self._take_viewers()
-        return came, self._take_asked() if self._requests.socket in ready else []
+        return came, self._take_requests() if self._requests.socket in ready else []
 
     def _take_viewers(self) -> bool:
         try:
@@ -114,8 +114,8 @@ class Server:
             self._telemetry.missed = missed
             return False
 
-    def _take_asked(self) -> list[ReceivedRequest]:
-        """Return the requests that have arrived; none if a peer sent two, since viewers then ask again."""
+    def _take_requests(self) -> list[ReceivedRequest]:
+        """Return the requests that have arrived; none if a peer sent two: viewers then retry."""
         try:
             return [
                 ReceivedRequest(sender, is_from_owner(message), message.bytes)
@@ -141,14 +141,14 @@ class Server:
 
     def rest(self, seconds: float) -> None:
         """Take no requests for this long; requests wait in our queue, then in the sender's."""
-        self._answers_from = time.monotonic() + seconds
+        self._replies_from = time.monotonic() + seconds
 
     def publish(self, parts: list[bytes]) -> None:
         """Send to every viewer; one whose queue is full misses the message, and detects the gap."""
         self._telemetry.send(parts)
 
     def reply(self, receiver: bytes, parts: list[bytes]) -> None:
-        """Answer one request; a sender that left, or does not read, misses the answer."""
+        """Reply to one request; a sender that left, or does not read, misses the reply."""
         with suppress(zmq.ZMQError):
             self._requests.socket.send_multipart([receiver, *parts], zmq.NOBLOCK)
 

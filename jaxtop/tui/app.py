@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from textual.filter import LineFilter
     from textual.screen import Screen
 
-    from jaxtop.store.probed import Probe
+    from jaxtop.store.probe_figures import Probe
     from jaxtop.tui.core.moment import Moment
     from jaxtop.tui.history import Capturer, History, Recorder
     from jaxtop.tui.ingest import Feed

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from jaxtop.model import Finding, State
     from jaxtop.model.finding import FindingKey
-    from jaxtop.store.probed import Probe
+    from jaxtop.store.probe_figures import Probe
     from jaxtop.tui.history import History
 
 

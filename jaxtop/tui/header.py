@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.style import Style
 from rich.text import Text
 
-from jaxtop.base import tested, units
+from jaxtop.base import tested_versions, units
 from jaxtop.model import Host, LinkState, State, launch_rate, pace_of
 from jaxtop.model.steps.views import past_of
 from jaxtop.model.wall_time.spent import goodput
@@ -90,7 +90,7 @@ def _header_parts(moment: Moment, palette: Palette) -> list[tuple[str, str | Sty
     rates = [rate for host in hosts if (rate := launch_rate(moment.cluster, host)) is not None]
     parts.append((f"launches {units.rate(sum(rates) if rates else None)}", ""))
     versions = {view.host.hello.jax for view in moment.host_views if view.host.hello}
-    untested = sorted(filter(None, map(tested.untested_name, versions)))
+    untested = sorted(filter(None, map(tested_versions.untested_name, versions)))
     if untested:
         parts.append((f"{' and '.join(untested)} untested", palette.muted))
     return parts

@@ -14,7 +14,7 @@ from jaxtop.tui.core.moment import Mode, Moment
 
 if TYPE_CHECKING:
     from jaxtop.model.state import LoggedEvent
-    from jaxtop.store.probed import Probe
+    from jaxtop.store.probe_figures import Probe
     from jaxtop.tui.history import History
 
 SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)

@@ -39,7 +39,7 @@ from jaxtop.wire.activity import (
 )
 from jaxtop.wire.arrays import ArrayGroup, Arrays, ArraysChange, Mesh, Sharding
 from jaxtop.wire.bounds import MAX_DEVICES, NewerVersion, Unreadable, tally
-from jaxtop.wire.captures import CaptureAsk, CaptureState
+from jaxtop.wire.captures import CaptureRequest, CaptureState
 from jaxtop.wire.census import changed_census
 from jaxtop.wire.checks import check
 from jaxtop.wire.codec import (
@@ -123,8 +123,8 @@ from jaxtop.wire.pulse import (
     Compiling,
     DeviceSample,
     HostSample,
+    IoTotals,
     Lull,
-    Moved,
     Pulse,
     Rhythm,
     Stall,

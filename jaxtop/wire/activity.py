@@ -1,4 +1,4 @@
-"""What the main thread of a process did lately, from samples of its stack; and its garbage collections."""
+"""The recent activity of a main thread, from samples of its stack, and its garbage collections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a message may contain, and the error of bytes that break it.
+"""The bounds of a message, and the error of bytes that exceed them.
 
 Decoding enforces the bounds of single values, `checks.py` all others.
 """
@@ -31,9 +31,9 @@ TimeS = Annotated[float, Meta(ge=0, le=LATEST_S)]
 # A larger absolute value makes sums and ranges overflow a machine word.
 WireInteger = Annotated[int, Meta(ge=-(1 << 62), le=1 << 62)]
 # Small enough for sums over all functions of a process.
-MOST = 1 << 53
-Count = Annotated[int, Meta(ge=0, le=MOST)]
-# What a finding rests on: no infinity, and no NaN.
+MAX_COUNT = 1 << 53
+Count = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
+# A number that a finding rests on: no infinity, and no NaN.
 Measure = Annotated[float, Meta(ge=-float(1 << 62), le=float(1 << 62))]
 Process = Annotated[int, Meta(ge=0, le=MAX_PROCESSES)]
 IntervalMs = Annotated[int, Meta(ge=1, le=86_400_000)]
@@ -73,4 +73,4 @@ def to_seconds(ns: int) -> float:
 
 def counted(amount: int) -> int:
     """Return what a field for counts may contain: sums of numbers that no honest peer sends are cut."""
-    return min(max(0, amount), MOST)
+    return min(max(0, amount), MAX_COUNT)

@@ -15,7 +15,7 @@ MOST_PARTS = MOST_BYTES // PART_BYTES
 WAITING, OPEN, STOPPING, PACKING, READY, FAILED = "waiting", "open", "stopping", "packing", "ready", "failed"
 
 
-class CaptureAsk(Struct, frozen=True, omit_defaults=True):
+class CaptureRequest(Struct, frozen=True, omit_defaults=True):
     """What a viewer asks for. It chooses the id, which all hosts of a capture share.
 
     The capture ends after `steps` steps, if given, after `duration_ms`, or when its trace may have

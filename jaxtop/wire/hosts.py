@@ -1,4 +1,4 @@
-"""Who a process is, what happened to it, and how it ended."""
+"""The identity of a process, its events, and its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the libraries of the devices report: NCCL, its plugins, and the runtime of TPUs."""
+"""Reports of the libraries of the devices: NCCL, its plugins, and the runtime of TPUs."""
 
 from __future__ import annotations
 

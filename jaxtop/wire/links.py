@@ -8,7 +8,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from jaxtop.wire.bounds import AgentId, Count, Process, SpanMs, TimeMs, WireInteger  # noqa: TC001 - msgspec reads the annotations
-from jaxtop.wire.captures import CaptureAsk, CaptureState  # noqa: TC001 - as above
+from jaxtop.wire.captures import CaptureRequest, CaptureState  # noqa: TC001 - as above
 
 # The most relays between an agent and a viewer.
 MAX_PATH = 16
@@ -112,7 +112,7 @@ class Request(Struct, frozen=True, omit_defaults=True, tag="request"):
     what: str
     interval_ms: WireInteger | None = None
     at_ms: TimeMs | None = None
-    capture: CaptureAsk | None = None
+    capture: CaptureRequest | None = None
     still: Still | None = None
 
 

@@ -90,7 +90,7 @@ class Stage(Struct, frozen=True, tag="stage"):
     total: int = 0
 
 
-class Met(Struct, frozen=True, array_like=True):
+class CollectiveMeasurement(Struct, frozen=True, array_like=True):
     """A collective as one process measured it: seconds per launch until all of its devices were done.
 
     `first` has the seconds for the device that was waited for first, a different one in each launch.
@@ -106,13 +106,13 @@ class ProbeReport(Struct, frozen=True, tag="report"):
 
     here: Here
     rounds: dict[str, tuple[tuple[float, ...], ...]]
-    met: tuple[Met, ...] = ()
+    met: tuple[CollectiveMeasurement, ...] = ()
 
 
 Said = ProbePlan | Stage | ProbeReport
 
 
-class Measured(Struct, frozen=True):
+class FigureSummary(Struct, frozen=True):
     """A figure of a device: the median of its rounds, and the median distance from it.
 
     `peers` is the median of all devices of its kind, `share` is the device's speed relative to that; None
@@ -137,7 +137,7 @@ class ProbedDevice(Struct, frozen=True):
     platform: str
     kind: str
     uuid: str | None
-    figures: dict[str, Measured]
+    figures: dict[str, FigureSummary]
 
     @property
     def rates(self) -> dict[str, float]:
@@ -190,7 +190,7 @@ class ProbedCollective(Struct, frozen=True):
     late_s: float | None = None
 
 
-class Slow(Struct, frozen=True):
+class SlowDevices(Struct, frozen=True):
     """Devices that stand out, and their share of their peers' speed, by figure or collective."""
 
     device_ids: tuple[int, ...]
@@ -219,5 +219,5 @@ class Probe(Struct, frozen=True):
     transfer_bytes: int
     devices: tuple[ProbedDevice, ...]
     collectives: tuple[ProbedCollective, ...]
-    slow: tuple[Slow, ...]
+    slow: tuple[SlowDevices, ...]
     left_out: int = 0

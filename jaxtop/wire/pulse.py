@@ -1,4 +1,4 @@
-"""The pulse: what one interval of a process and of its machine was like."""
+"""The pulse: the figures of a process and its machine over one interval."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ class Stall(Struct, frozen=True, array_like=True):
     usual_ms: WireInteger
 
 
-class Moved(Struct, frozen=True, array_like=True):
+class IoTotals(Struct, frozen=True, array_like=True):
     """Bytes that a process has moved, and how many it moves per second, over the last ten seconds.
 
     `read` and `written` count since the process started, with files that caches or network file systems
@@ -221,7 +221,7 @@ class Lull(Struct, frozen=True, array_like=True):
     function: str
     since_ms: TimeMs
     longest_ms: WireInteger = 0
-    moved: Moved = Moved()
+    moved: IoTotals = IoTotals()
 
 
 class Pulse(Struct, frozen=True, array_like=True, tag="pulse"):

@@ -181,7 +181,7 @@ UNSEEN = {
     "no server": "import jaxtop.transport as m; m.Server = boom",
     "no identity": "import jaxtop_agent.service.identity as m; m.identify = boom",
     "no sampler": "import jaxtop_agent.service.sampler as m; m.Sampler = boom",
-    "no bells": "import jaxtop_agent.core.threads as m; m.Bell = boom",
+    "no wakeups": "import jaxtop_agent.core.threads as m; m.WakeEvent = boom",
     "no psutil": "sys.modules['psutil'] = None",
     "no msgspec": "sys.modules['msgspec'] = None",
 }

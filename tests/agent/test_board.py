@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import jaxtop_agent
-from jaxtop_agent.core.board import Bells, Board
+from jaxtop_agent.core.board import Board, WakeEvents
 from jaxtop_agent.core.waiting import wait
 from jaxtop_agent.service.identity import identify
 from jaxtop_agent.service.publisher import Duty
@@ -22,12 +22,12 @@ WRITERS = {
     "sampler": SAMPLER,
     "programs": SAMPLER,
     "compiles": ("hooks/compiles.py",),
-    "registrar": ("service/registrar.py", "service/kin.py", "profiler/offset.py"),
+    "registrar": ("service/registrar.py", "service/family_peers.py", "profiler/offset.py"),
     "publisher": PUBLISHER,
     "requests": PUBLISHER,
     "windows": ("profiler/worker.py", "profiler/reading.py"),
     "hardware": ("hardware/worker.py",),
-    "ledger": ("ledger/keeper.py", "logged/courses.py"),
+    "ledger": ("ledger/thread.py", "logged/courses.py"),
     "served": ("served/scraper.py",),
 }
 
@@ -50,7 +50,7 @@ def assigned(tree):
 def test_only_the_code_of_its_thread_writes_a_group():
     board, written = Board(identify("test")), set()
     try:
-        assert groups(board) - {"bells", "outbox"} == WRITERS.keys()
+        assert groups(board) - {"wakeups", "outbox"} == WRITERS.keys()
         for path in sorted(AGENT.rglob("*.py")):
             where = path.relative_to(AGENT).as_posix()
             for group, field in assigned(ast.parse(path.read_text())):
@@ -61,18 +61,18 @@ def test_only_the_code_of_its_thread_writes_a_group():
                 written.add((group, field))
         assert len(written) > 30
     finally:
-        for bell in board.bells:
-            bell.close()
+        for wakeup in board.wakeups:
+            wakeup.close()
 
 
 def test_stopping_rings_every_bell():
     board = Board(identify("test"))
-    fds = [bell.fd for bell in board.bells]
-    assert len(set(fds)) == len(Bells._fields)
+    fds = [wakeup.fd for wakeup in board.wakeups]
+    assert len(set(fds)) == len(WakeEvents._fields)
     board.stop()
-    assert all(wait(bell, 0) for bell in board.bells)
-    for bell in board.bells:
-        bell.close()
+    assert all(wait(wakeup, 0) for wakeup in board.wakeups)
+    for wakeup in board.wakeups:
+        wakeup.close()
 
 
 class TestDuties:

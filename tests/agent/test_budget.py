@@ -15,7 +15,7 @@ from jaxtop_agent.collectors import memory
 from jaxtop_agent.core import budget, settings
 from jaxtop_agent.core.board import Board
 from jaxtop_agent.core.budget import WARM_UP_PAUSE, WARM_UP_TURNS, CpuShare, Throttle
-from jaxtop_agent.core.threads import Bell
+from jaxtop_agent.core.threads import WakeEvent
 from jaxtop_agent.service.identity import identify
 from jaxtop_agent.service.sampler import IDLE_INTERVAL, Sampler
 
@@ -67,7 +67,7 @@ class Reading:
         self.turns += 1
         if self.turns == 5:
             board.stopping = True
-            board.bells.sampler.ring()
+            board.wakeups.sampler.set()
         return not board.stopping
 
     def forget(self, board) -> None:
@@ -139,12 +139,12 @@ def test_an_interval_that_is_no_number_is_as_good_as_none(interval):
 
 def test_a_closed_bell_touches_no_file_that_has_its_descriptor_now(tmp_path):
     with (tmp_path / "of the script").open("wb") as file:
-        bell = Bell()
-        before = bell.fd
-        bell.close()
+        wakeup = WakeEvent()
+        before = wakeup.fd
+        wakeup.close()
         os.dup2(file.fileno(), before)
-    bell.ring()
-    bell.clear()
-    bell.close()
+    wakeup.set()
+    wakeup.clear()
+    wakeup.close()
     assert os.fstat(before).st_size == 0
     os.close(before)

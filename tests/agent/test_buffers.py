@@ -151,7 +151,7 @@ import json, sys
 import jax, jax.numpy as jnp
 import msgspec
 from jaxtop_agent import jaxprivate
-from jaxtop_agent.programs import described
+from jaxtop_agent.programs import executable_summary
 from jaxtop_agent.programs.buffers import assignment, peaks, schedule
 from jaxtop_agent.programs.buffers.liveness import Liveness
 
@@ -184,10 +184,10 @@ choose(jnp.ones((128, 128)), 1.0)
 donated(jnp.ones((512, 512)))
 found = {}
 for executable in jaxprivate.live_executables():
-    program, _ = described.describe(executable, alone=True)
+    program, _ = executable_summary.describe(executable, alone=True)
     if program is None or program.name.removeprefix("jit_") not in ("chain", "layers", "choose", "donated"):
         continue
-    program = described.with_memory(program, executable)
+    program = executable_summary.with_memory(program, executable)
     peak = peaks.read(peaks.PeakSource.of(executable), program, lambda: None)
     plan = schedule.read(jaxprivate.module_message(jaxprivate.module(executable)))
     allocations = assignment.read(jaxprivate.buffer_assignment(executable))

@@ -18,7 +18,7 @@ from jaxtop_agent.arrays import table as tables
 from jaxtop_agent.arrays.census import CensusGroup, CensusKind
 from jaxtop_agent.arrays.paths import root
 from jaxtop_agent.arrays.table import ArrayTable
-from jaxtop_agent.arrays.watched import WatchedNames
+from jaxtop_agent.arrays.watched_names import WatchedNames
 from jaxtop_agent.collectors import arrays as collector
 from jaxtop_agent.core.board import Board
 from jaxtop_agent.service.identity import identify
@@ -171,8 +171,8 @@ def test_a_client_that_the_script_clears_is_freed(monkeypatch):
     gone = weakref.ref(client)
     del client
     assert gone() is None
-    for bell in board.bells:
-        bell.close()
+    for wakeup in board.wakeups:
+        wakeup.close()
 
 
 def test_a_census_that_breaks_off_holds_no_object_of_jax(monkeypatch):
@@ -325,7 +325,7 @@ def test_one_process_tells_the_names_of_what_all_hold():
 WATCHES = """
     import json, sys
     import jax, jax.numpy as jnp
-    from jaxtop_agent.arrays.watched import WatchedNames
+    from jaxtop_agent.arrays.watched_names import WatchedNames
     watched, arrays = WatchedNames(), {"w": jnp.ones(3), "b": jnp.ones(2)}
     watched.watch({"params": arrays})
     heavy = ("jaxtop.wire", "jaxtop.transport", "jaxtop.recording", "zmq", "jaxtop_agent.arrays.census")
@@ -365,7 +365,7 @@ import json
 import threading
 import jax.numpy as jnp
 from jaxtop_agent import jaxprivate
-from jaxtop_agent.arrays.watched import WatchedNames
+from jaxtop_agent.arrays.watched_names import WatchedNames
 from jaxtop_agent.collectors.arrays import ArrayCensus
 from jaxtop_agent.core.board import Board
 from jaxtop_agent.service.identity import identify

@@ -16,7 +16,7 @@ from jaxtop.tui.draw.plot import PlotLine, extent
 from jaxtop.wire.scalars import MOST_CURVES, MOST_VALUES
 from jaxtop_agent.core.board import LedgerState, SamplerState
 from jaxtop_agent.logged.courses import Courses
-from jaxtop_agent.logged.curve import FIRST_MS, AllCurves, CurveKeeper
+from jaxtop_agent.logged.curve import FIRST_MS, AllCurves, CurveBuilder
 from jaxtop_agent.steps.progress import Progress
 from tests.builders import NOW, agent_id, folded, frame, well
 
@@ -24,10 +24,10 @@ AT_MS = int(NOW * 1000)
 
 
 def kept(values, every_ms=1000):
-    keeper = CurveKeeper("loss", AT_MS)
+    builder = CurveBuilder("loss", AT_MS)
     for number, value in enumerate(values):
-        keeper.add(value, AT_MS + number * every_ms)
-    return keeper.curve()
+        builder.add(value, AT_MS + number * every_ms)
+    return builder.curve()
 
 
 def test_each_value_is_the_mean_of_what_came_in_its_time():
@@ -49,10 +49,10 @@ def test_a_long_curve_has_as_many_values_and_they_are_means_over_longer_times(se
 
 
 def test_a_clock_that_jumps_back_harms_nothing():
-    keeper = CurveKeeper("loss", AT_MS)
-    keeper.add(1.0, AT_MS - 10_000)
-    keeper.add(2.0, AT_MS + 400 * 86_400_000 * MOST_VALUES)  # beyond the longest curve
-    assert list(keeper.curve().values)[:1] == [1.0] and len(keeper.curve().values) <= MOST_VALUES
+    builder = CurveBuilder("loss", AT_MS)
+    builder.add(1.0, AT_MS - 10_000)
+    builder.add(2.0, AT_MS + 400 * 86_400_000 * MOST_VALUES)  # beyond the longest curve
+    assert list(builder.curve().values)[:1] == [1.0] and len(builder.curve().values) <= MOST_VALUES
 
 
 def test_what_a_writer_writes_at_once_is_spread_over_the_time_since_it_wrote_last():

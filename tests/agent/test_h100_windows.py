@@ -18,7 +18,7 @@ from jaxtop.traces.xspace import Trace
 from jaxtop_agent.profiler import rows
 from jaxtop_agent.profiler.numbers import numbers
 from jaxtop_agent.programs import hlo
-from jaxtop_agent.programs.loaded import Loaded
+from jaxtop_agent.programs.loaded_executables import LoadedExecutable
 from tests.made import h100
 from tests.stories import census, cluster_of, hello, pulse
 
@@ -26,7 +26,7 @@ FINGERPRINT = "f"
 KERNELS = 23  # those of a launch
 
 
-def seen_of(name: str, device: int = 0) -> traces.Seen:
+def seen_of(name: str, device: int = 0) -> traces.TraceContents:
     trace = Trace(h100.profile(name))
     return traces.read("cuda", trace, protos.programs(trace).wanted, {0: device}, has_names=True)
 
@@ -75,7 +75,9 @@ def windows(process: int, inventory: wire.Inventory) -> list[wire.Window]:
     """Four windows, as if the profiler had stopped after the second, fourth and fifth launch."""
     seen = seen_of(h100.PAIR[process], process)
     runs = sorted((span.module, span.run) for span in seen.spans)
-    loaded = (Loaded("jit_body", FINGERPRINT, None, frozenset(each.op for each in inventory.collectives)),)
+    loaded = (
+        LoadedExecutable("jit_body", FINGERPRINT, None, frozenset(each.op for each in inventory.collectives)),
+    )
     return [
         rows.message(
             replace(seen, cut={run for place, run in enumerate(runs) if place not in places}),

@@ -30,8 +30,8 @@ class TestTheAgent:
         board = Board(identify("test"))
         yield board
         board.stop()
-        for bell in board.bells:
-            bell.close()
+        for wakeup in board.wakeups:
+            wakeup.close()
 
     def test_a_thread_of_its_own_asks_when_it_is_stuck(self, board, monkeypatch):
         with serving() as service:
@@ -44,7 +44,7 @@ class TestTheAgent:
                 1,
             )
             board.publisher.is_stuck = True
-            board.bells.libraries.ring()
+            board.wakeups.libraries.set()
             found = eventually(board.outbox.take, every=0.02)
             board.stop()
             assert worker.join(patience.left())
@@ -52,7 +52,7 @@ class TestTheAgent:
 
     def test_a_long_lull_makes_it_stuck_and_wakes_that_thread(self, board):
         board.sources["launches"] = "on"
-        board.sampler.moved = wire.Moved(read=7)
+        board.sampler.moved = wire.IoTotals(read=7)
         stalls = Stalls(board, SimpleNamespace(
             launches=dict,
             raised=None, compiling=tuple, compiled_at=float, last_launch=lambda: (0.0, "")
@@ -64,7 +64,7 @@ class TestTheAgent:
             seen.append(board.publisher.is_stuck)
         assert seen == [after >= LONG_LULL for after in range(1, int(LONG_LULL) + 3)]
         assert stalls.lull.moved.read == 7
-        assert wait(board.bells.libraries, 0)
+        assert wait(board.wakeups.libraries, 0)
 
     def test_answers_of_libraries_are_part_of_the_state(self):
         """Of keyframes, and of what a relay stores."""

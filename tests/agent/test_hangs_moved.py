@@ -9,7 +9,7 @@ import pytest
 from jaxtop import wire
 from jaxtop_agent.machine import disks
 from jaxtop_agent.machine.disks import OwnTraffic
-from jaxtop_agent.machine.moved import Movement
+from jaxtop_agent.machine.moved_bytes import Movement
 from tests.staged.hangs import SEEDS, finding, named
 from tests.staged.stalls import BEGAN, Beginning
 from tests.stories import pulse
@@ -160,9 +160,9 @@ class TestMovement:
         movement = Movement()
         for at in range(31):
             found = movement.look(at, OwnTraffic(None, None, at * 100, None), 5_000 + at * 7)
-        assert found == wire.Moved(3000, None, 210, 100, None, 7)
+        assert found == wire.IoTotals(3000, None, 210, 100, None, 7)
 
     def test_a_counter_that_was_reset_has_no_rate(self):
         movement = Movement()
         movement.look(0, OwnTraffic(read_in_all=500), None)
-        assert movement.look(1, OwnTraffic(read_in_all=400), None) == wire.Moved(400)
+        assert movement.look(1, OwnTraffic(read_in_all=400), None) == wire.IoTotals(400)

@@ -189,7 +189,7 @@ class TestNccl:
         assert job.asked == []
 
     def test_it_is_asked_twice_and_then_rarely(self, job, monkeypatch):
-        monkeypatch.setattr(stuck, "SOON", 5.0)
+        monkeypatch.setattr(stuck, "SECOND_REQUEST_S", 5.0)
         job.ranks = [ras.Rank(0, os.getpid())]
         with watched(Topology(0, 1, "cuda", devices(0, 1), None)) as (_, asking):
             assert 0 < asking.turn("nvidia") <= 5

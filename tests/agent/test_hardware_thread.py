@@ -30,8 +30,8 @@ def board():
     board = Board(identify("test"), interval=0.02)
     yield board
     board.stopping = True
-    for bell in board.bells:
-        bell.ring()
+    for wakeup in board.wakeups:
+        wakeup.set()
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def thread(board):
     worker.start()
     yield worker
     board.stopping = True
-    board.bells.hardware.ring()
+    board.wakeups.hardware.set()
     assert worker.join(patience.left())
     assert failures == []
 
@@ -54,7 +54,7 @@ def driver(tmp_path, monkeypatch):
 
 def watch(board, of):
     board.sampler.topology, board.publisher.viewers = of, 1
-    board.bells.hardware.ring()
+    board.wakeups.hardware.set()
 
 
 def now(board):
@@ -75,7 +75,7 @@ class TestReading:
     def test_nothing_is_asked_while_nobody_watches(self, driver, board):
         driver.have({}, {})
         board.sampler.topology = topology()
-        board.bells.hardware.ring()
+        board.wakeups.hardware.set()
         time.sleep(0.1)
         assert board.sources["hardware"] == "waiting: for devices"
         watch(board, topology())
@@ -164,7 +164,7 @@ class TestAge:
     )
     def test_a_silent_driver_is_said_to_be(self, board, seconds, said):
         board.sources["hardware"] = "on"
-        board.hardware.asked_at = 1000.0
+        board.hardware.requested_at = 1000.0
         assert source_states(board, 1000 + seconds)["hardware"] == said
 
 

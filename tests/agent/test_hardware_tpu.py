@@ -204,7 +204,7 @@ class TestNoService:
                 Tpu(chips(0))
 
     def test_one_that_never_answers(self, service, monkeypatch):
-        monkeypatch.setattr(reading, "SECONDS", 0.3)
+        monkeypatch.setattr(reading, "ROUND_TIMEOUT_S", 0.3)
         service.hold.clear()
         with pytest.raises(Off, match="no answer in time"):
             Tpu(chips(0))
@@ -267,7 +267,7 @@ def test_ports_that_do_not_answer_share_one_time_limit(monkeypatch):
         return real(port, path, requests, seconds)
 
     monkeypatch.setattr(grpc, "call", call)
-    monkeypatch.setattr(reading, "SECONDS", 0.3)
+    monkeypatch.setattr(reading, "ROUND_TIMEOUT_S", 0.3)
     with ExitStack() as held:
         silent = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]
         listed = ",".join(str(each.getsockname()[1]) for each in silent)

@@ -83,7 +83,7 @@ LEAKS = """
     def nothing(turn):
         pass
 
-    holders.CHILDREN_EVERY, holders.SHARE = 0.0, 1e9
+    holders.CHILDREN_EVERY, holders.MAX_CORE_SHARE = 0.0, 1e9
     collector = HostFigures(lambda: ())
     board = SimpleNamespace(sampler=SamplerState(), is_watched=False)
     for turn in range(samples):
@@ -208,7 +208,7 @@ def test_more_children_than_can_be_looked_at_are_unknown(tmp_path, monkeypatch):
 def test_malloc_is_left_alone_while_asking_it_takes_long(monkeypatch):
     answers = iter([0.0, 1.0, 0.0, 1.0])
     monkeypatch.setattr(time, "thread_time", lambda: next(answers))
-    monkeypatch.setattr(holders, "SHARE", 1e9)
+    monkeypatch.setattr(holders, "MAX_CORE_SHARE", 1e9)
     monkeypatch.setattr(holders, "_mallinfo", lambda: lambda: holders.MallocBytes(1, 2, 3))
     malloc = holders.Malloc()
     assert malloc.read() == (1, 2, 3)  # the first may have been slow by chance

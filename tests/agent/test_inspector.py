@@ -167,7 +167,7 @@ class TestTheFile:
             Inspector(str(file)).read(0)
 
     def test_it_is_followed_only_while_somebody_watches(self, file, monkeypatch):
-        monkeypatch.setattr(inspector, "EVERY", 0.0)
+        monkeypatch.setattr(inspector, "READ_INTERVAL_S", 0.0)
         append(file, line())
         board = Board(identify("test"))
         following = NcclTimesSender(board)
@@ -184,8 +184,8 @@ class TestTheFile:
         board.publisher.viewers = 1
         following.turn()
         assert board.outbox.take() is None
-        for bell in board.bells:
-            bell.close()
+        for wakeup in board.wakeups:
+            wakeup.close()
 
 
 class TestCollectives:

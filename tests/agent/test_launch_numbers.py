@@ -16,11 +16,11 @@ from jaxtop.model.collectives import doubts_about, waits_by_device
 from jaxtop.model.collectives.verdict import ENOUGH_WINDOWS
 from jaxtop.traces.xspace import Trace
 from jaxtop_agent.core.board import Board, Topology
-from jaxtop_agent.hooks.launches import Numbered
+from jaxtop_agent.hooks.launches import NumberedLaunch
 from jaxtop_agent.profiler.numbers import numbers
 from jaxtop_agent.profiler.reading import TraceReader
 from jaxtop_agent.profiler.session import ProfiledTrace
-from jaxtop_agent.programs.loaded import Loaded
+from jaxtop_agent.programs.loaded_executables import LoadedExecutable
 from tests import builders
 from tests.made.traces import FINGERPRINT, PLATFORMS, PROGRAM, Launch, Made, launches
 from tests.made.xspace import Event, plane, space
@@ -41,7 +41,7 @@ def seen_of(made, platform="tpu"):
 def noted(made, first=0, late_us=30.0, function="step"):
     """What the hook notes: shortly after the host's `Execute`, whether or not the trace has that."""
     return [
-        Numbered(BEGAN_NS + round((made.called(place) + 300 + late_us) * 1000), function, first + place)
+        NumberedLaunch(BEGAN_NS + round((made.called(place) + 300 + late_us) * 1000), function, first + place)
         for place in range(len(made.launches))
     ]
 
@@ -214,7 +214,7 @@ class TestJoined:
     def test_a_window_that_lost_all_barriers_shows_no_wait_where_an_earlier_one_had_them(self):
         """The collectives themselves take equally long on all cores: a wait of 0 would be wrong."""
         board, made = board_of(0), Made(launches(2, 4, late=1))
-        board.programs.loaded = (Loaded(PROGRAM, None, None, None),)
+        board.programs.loaded = (LoadedExecutable(PROGRAM, None, None, None),)
         reader = TraceReader(board, SimpleNamespace(parse=Trace))
         topology = Topology(0, 1, "tpu", (device(0), device(1)), None)
         raw = PLATFORMS["tpu"][1](made)

@@ -15,7 +15,7 @@ from jaxtop_agent.collectors import programs as collector
 from jaxtop_agent.collectors.programs import LoadedPrograms
 from jaxtop_agent.core.board import CompilesState, PublisherRequests, SamplerPrograms, SamplerState, Topology
 from jaxtop_agent.programs.compiles import storms
-from jaxtop_agent.programs.compiles.compilations import Compiled, steady_ms
+from jaxtop_agent.programs.compiles.compilations import FunctionCompilations, steady_ms
 from jaxtop_agent.programs.compiles.recompilations import CompilationSubject, Recompilations
 
 
@@ -137,7 +137,7 @@ def test_a_compilation_belongs_to_the_newest_program_of_its_name(loaded):
     looking, board = LoadedPrograms(), Board()
     loaded.append(Executable("jit_step", fingerprint=b"1"))
     assert look(looking, board).compile_ms == (None,)  # its end is not told yet
-    board.compiles.compiled["jit_step"] = Compiled("step").again(1000, 70)
+    board.compiles.compiled["jit_step"] = FunctionCompilations("step").again(1000, 70)
     assert look(looking, board).compile_ms == (70,)
     loaded.insert(0, Executable("jit_step", fingerprint=b"2"))
     board.compiles.compiled["jit_step"] = board.compiles.compiled["jit_step"].again(2000, 90)
@@ -148,15 +148,15 @@ def test_a_compilation_belongs_to_the_newest_program_of_its_name(loaded):
 def test_the_compilations_are_sent_with_their_causes_and_lines(loaded):
     looking, board = LoadedPrograms(), Board()
     loaded.append(Executable("jit_step"))
-    board.compiles.compiled["jit_step"] = Compiled("step").again(1000, 70)
+    board.compiles.compiled["jit_step"] = FunctionCompilations("step").again(1000, 70)
     board.compiles.history.note(CompilationSubject("step", "train.py:7"), 5, 90, from_cache=False)
     sent = look(looking, board)
     assert sent.compilations == (wire.Compilation(5, "step", "train.py:7", 90, from_cache=False),)
     assert sent.lines == (wire.CompiledLine("step", "train.py:7", 1, 90, 1, 0, 1),)
 
 
-def storm(function: str, now: int, **more) -> Compiled:
-    compiled = Compiled(function)
+def storm(function: str, now: int, **more) -> FunctionCompilations:
+    compiled = FunctionCompilations(function)
     for ago in (12, 9, 6, 3, 0):
         compiled = compiled.again(now - ago * 1000, 10, **more)
     return compiled
@@ -198,7 +198,7 @@ def test_operations_that_are_compiled_anew_after_the_first_steps_are_a_storm(loa
     told_of, found = storms.Storms(board), []
     for second in range(100):
         board.sampler.rhythm = wire.Rhythm(1) if second >= 45 else None
-        add = board.compiles.compiled.get("jit_add", Compiled("add"))
+        add = board.compiles.compiled.get("jit_add", FunctionCompilations("add"))
         board.compiles.compiled["jit_add"] = add.again(now[0], 10, of_jax=True, place="train.py:7")
         told_of.publish()
         found.append(bool(board.programs.recompiling))

@@ -429,7 +429,7 @@ def test_files_are_read_to_a_bound_in_whole_lines(tmp_path):
 
 
 def test_the_busiest_threads_are_named_and_our_own_are_not(monkeypatch):
-    monkeypatch.setattr(busy, "EVERY", 0.5)
+    monkeypatch.setattr(busy, "READ_INTERVAL_S", 0.5)
     stop, ready = threading.Event(), threading.Barrier(3)
     natives = {}
 
@@ -449,14 +449,17 @@ def test_the_busiest_threads_are_named_and_our_own_are_not(monkeypatch):
         threads = busy.BusyThreads(lambda: {natives["ours"]})
         assert threads.look() == ()
         before = cpu_clock(natives["loader"])
-        eventually(lambda: cpu_clock(natives["loader"]) - before > 3 * busy.LEAST * busy.EVERY, every=0.05)
+        eventually(
+            lambda: cpu_clock(natives["loader"]) - before > 3 * busy.MIN_CORE_SHARE * busy.READ_INTERVAL_S,
+            every=0.05,
+        )
         # As if it had taken no longer: the machine may be busy with other tests.
-        threads._before = (time.monotonic() - busy.EVERY, threads._before[1])
+        threads._before = (time.monotonic() - busy.READ_INTERVAL_S, threads._before[1])
         found = {each.name: each for each in threads.look()}
     finally:
         stop.set()
     assert "ours" not in found
-    assert found["loader"].is_python and found["loader"].cpu_permille > 1000 * busy.LEAST
+    assert found["loader"].is_python and found["loader"].cpu_permille > 1000 * busy.MIN_CORE_SHARE
 
 
 WORKER = """

@@ -11,7 +11,7 @@ import pytest
 
 from jaxtop import wire
 from jaxtop_agent import jaxprivate
-from jaxtop_agent.programs import described, shapes
+from jaxtop_agent.programs import executable_summary, shapes
 from jaxtop_agent.programs.buffers import assignment, peaks
 from jaxtop_agent.programs.buffers.assignment import TEMPORARY, Allocation, PlacedBuffer
 from tests.support import PYTHON, run, script
@@ -77,7 +77,7 @@ def test_the_executable_is_dropped_before_the_reading(monkeypatch):
     loaded = [Executable()]
     held = weakref.ref(loaded[0])
     monkeypatch.setattr(jaxprivate, "live_executables", lambda: [loaded.pop()])
-    monkeypatch.setattr(described, "key_of", lambda _: (1, "f"))
+    monkeypatch.setattr(executable_summary, "key_of", lambda _: (1, "f"))
     monkeypatch.setattr(jaxprivate, "module", lambda _: None)
     monkeypatch.setattr(jaxprivate, "parts", lambda _: [])
     monkeypatch.setattr(jaxprivate, "module_shapes", lambda _: "")

@@ -32,8 +32,8 @@ def board():
     board = Board(identify("test"))
     yield board
     board.stop()
-    for bell in board.bells:
-        bell.close()
+    for wakeup in board.wakeups:
+        wakeup.close()
 
 
 # What a report has
@@ -145,7 +145,7 @@ def test_at_most_one_report_a_minute_and_none_before_the_first(board):
     thread.start()
     eventually(lambda: board.is_reporting)
     for _ in range(5):
-        board.bells.reports.ring()
+        board.wakeups.reports.set()
     board.stop()
     thread.join(60)
     assert made.taken == 0 and of_reporter.EVERY_S == 60.0

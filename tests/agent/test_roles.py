@@ -16,8 +16,8 @@ from jaxtop_agent import jaxprivate
 from jaxtop_agent.boot import children
 from jaxtop_agent.boot.children import Family
 from jaxtop_agent.core.settings import read
-from jaxtop_agent.ledger.file import Book
-from jaxtop_agent.service import kin, roles
+from jaxtop_agent.ledger.file import LedgerWriter
+from jaxtop_agent.service import family_peers, roles
 from jaxtop_agent.service.agent import Agent
 from tests import builders
 
@@ -131,10 +131,10 @@ def test_a_process_belongs_to_an_ancestor_with_an_agent(monkeypatch):
     facts = {"pid": os.getppid(), "boot": place.boot, "pid_namespace": place.pid_namespace, "family": "f7"}
     found = [SimpleNamespace(hello=builders.hello(0, 1, **facts), is_stale=False)]
     monkeypatch.setattr(runfiles, "find", lambda: found)
-    assert kin.adopted(Family("f1")) == Family("f7", "train")
-    assert kin.adopted(CHILD) == CHILD
+    assert family_peers.adopted(Family("f1")) == Family("f7", "train")
+    assert family_peers.adopted(CHILD) == CHILD
     found[0].is_stale = True
-    assert kin.adopted(Family("f1")) == Family("f1")
+    assert family_peers.adopted(Family("f1")) == Family("f1")
 
 
 @pytest.mark.parametrize(
@@ -147,4 +147,4 @@ def test_a_worker_is_no_attempt_at_the_job_of_its_parent(monkeypatch, parent, pr
     topology = SimpleNamespace(process_count=processes_of_run)
     identity = builders.hello(0, 1, parent_pid=parent)
     board = SimpleNamespace(identity=identity, sampler=SimpleNamespace(topology=topology))
-    assert Book(board, None, "job", is_asked=False).lineage == lineage
+    assert LedgerWriter(board, None, "job", is_requested=False).lineage == lineage

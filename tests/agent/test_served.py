@@ -23,7 +23,7 @@ from jaxtop_agent.served import figures as served_figures
 from jaxtop_agent.served import scraper
 from jaxtop_agent.served.exposition import samples
 from jaxtop_agent.served.figures import MOST_FIGURES, ServedFigures
-from jaxtop_agent.served.scraper import PATIENT, Scraper
+from jaxtop_agent.served.scraper import MAX_FAILURES, Scraper
 from tests import builders
 from tests.stage import shown_after
 from tests.support import PYTHON, environment, jaxtop, processes, run, script, until_a_run_is_found, viewer
@@ -229,9 +229,9 @@ class StandIn:
 
 def test_where_nothing_is_served_it_waits_for_a_while_and_is_off_then(monkeypatch):
     engine = StandIn(monkeypatch)
-    said = [engine.look() for _ in range(PATIENT)]
+    said = [engine.look() for _ in range(MAX_FAILURES)]
     why = "http://127.0.0.1:8000/metrics does not serve them: it answers 404 Not Found"
-    assert said == [*[f"waiting: {why}"] * (PATIENT - 1), f"off: {why}"]
+    assert said == [*[f"waiting: {why}"] * (MAX_FAILURES - 1), f"off: {why}"]
     engine.answer = "<html><p>hello 5</p></html>"
     assert engine.look() == "off: http://127.0.0.1:8000/metrics serves no figures"
     engine.answer = "# TYPE a counter\na_total 5\n"

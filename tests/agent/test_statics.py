@@ -195,7 +195,7 @@ def test_large_static_values_are_bounded():
     endless.append(endless)
     assert len(statics.parts("n", endless)) == 1
     assert len(statics.parts("n", list(range(10_000)))) == statics.MOST_PARTS
-    assert all(len(each.text) <= statics.LONGEST for each in statics.parts("n", ["x" * 10_000]))
+    assert all(len(each.text) <= statics.MAX_TEXT_CHARS for each in statics.parts("n", ["x" * 10_000]))
 
 
 STATICS = """

@@ -101,7 +101,6 @@ class TestStandstill:
         process.look(launches=True)
         assert process.until_stuck() >= 90 * TIMES_LONGEST
 
-
     @pytest.mark.parametrize("what", ["collects input", "reads or writes"])
     def test_a_process_that_is_not_stuck_says_why(self, process, what):
         process.busy = what

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import pytest
 
 from jaxtop_agent.arrays import walk as walking
-from jaxtop_agent.arrays.walk import BARREN, MOST_ARRAYS, MOST_CONTAINERS, Walk
+from jaxtop_agent.arrays.walk import MAX_OBJECTS_WITHOUT_ARRAY, MOST_ARRAYS, MOST_CONTAINERS, Walk
 
 
 @dataclass(eq=False)
@@ -226,7 +226,7 @@ def test_the_optimizer_of_an_object_refers_to_its_model():
 
 
 def test_a_variable_without_arrays_is_looked_at_again_soon_and_then_ever_more_rarely(monkeypatch):
-    crowd = [[] for _ in range(BARREN + 1)]
+    crowd = [[] for _ in range(MAX_OBJECTS_WITHOUT_ARRAY + 1)]
     walk, walked, walk_from = Walk(Array, lambda _: None, bool, bool), [], Walk._walk
 
     def spy(self: Walk, path: Any) -> int:
@@ -254,11 +254,11 @@ def test_nothing_is_held_while_the_script_may_run():
     turns = iter(range(10_000))
     alive_after_drop: list[int] = []
 
-    def breathe() -> None:
+    def release_gil() -> None:
         if next(turns) == 8:
             state["layers"].clear()
             alive_after_drop.append(sum(each() is not None for each in watched))
 
-    walk = Walk(Array, lambda _: None, lambda: True, breathe)
+    walk = Walk(Array, lambda _: None, lambda: True, release_gil)
     walk.places_in("s", state)
     assert alive_after_drop == [0]

@@ -10,10 +10,10 @@ import pytest
 from jaxtop import traces, wire
 from jaxtop.traces.parts import BETWEEN_BREATHS
 from jaxtop_agent.core.board import SamplerPrograms
-from jaxtop_agent.core.threads import Bell
+from jaxtop_agent.core.threads import WakeEvent
 from jaxtop_agent.profiler import rows, schedule
 from jaxtop_agent.profiler.load import NO_COLLECTIVES, NOT_READ, Load
-from jaxtop_agent.profiler.schedule import DENSEST_PER_S, USUAL_LIMITS, Schedule, WindowResult
+from jaxtop_agent.profiler.schedule import MAX_EVENTS_PER_S, USUAL_LIMITS, Schedule, WindowResult
 from jaxtop_agent.profiler.session import ProfilerSession
 from tests.support import PYTHON, Viewer, environment, eventually, processes, script
 
@@ -88,7 +88,7 @@ class TestBeforeItIsOpened:
         for _ in range(5):
             lengths.append(planned.length(0.1))
             planned.learn(WindowResult(lengths[-1], 0.001, 10, 0, None))
-        assert lengths[0] <= USUAL_LIMITS.sampled / DENSEST_PER_S
+        assert lengths[0] <= USUAL_LIMITS.sampled / MAX_EVENTS_PER_S
         assert lengths == sorted(lengths) and lengths[-1] >= 0.2
         planned.learn(WindowResult(0.2, 0.1, 200_000, 0, None))
         assert planned.length(0.1) <= USUAL_LIMITS.sampled / 1e6
@@ -140,9 +140,9 @@ def test_a_window_ends_once_enough_was_launched():
     profiler = SimpleNamespace(
         state=SimpleNamespace(lock=threading.Lock()), in_use=lambda: None, start=list, stop=list
     )
-    bell = Bell()
-    ProfilerSession(profiler, bell, lambda: None).take(3600.0, is_over)
-    bell.close()
+    wakeup = WakeEvent()
+    ProfilerSession(profiler, wakeup, lambda: None).take(3600.0, is_over)
+    wakeup.close()
     assert looks == [5000, 10_000, 15_000, 20_000, 25_000]
 
 

@@ -8,14 +8,14 @@ from types import SimpleNamespace
 import pytest
 
 from jaxtop import traces
-from jaxtop.traces.parts import CONTAINER, DeviceLaunch, LaunchSpan, Op, Seen
+from jaxtop.traces.parts import CONTAINER, DeviceLaunch, LaunchSpan, Op, TraceContents
 from jaxtop.wire import MAX_TELEMETRY, Operations, Window, encode
 from jaxtop_agent.core.board import Board, Topology
 from jaxtop_agent.profiler import operations
 from jaxtop_agent.profiler.reading import TraceReader
 from jaxtop_agent.profiler.session import ProfiledTrace
-from jaxtop_agent.programs.executed import Executed
-from jaxtop_agent.programs.loaded import Loaded
+from jaxtop_agent.programs.executed_operations import ExecutedOperation
+from jaxtop_agent.programs.loaded_executables import LoadedExecutable
 from tests import builders
 from tests.agent.test_windows import gpu_space, profile
 from tests.made.xspace import Event, plane, space
@@ -45,8 +45,8 @@ def test_what_a_trace_contains_is_sent_as_a_window_and_operations_and_again_once
     sent = [board.outbox.take() for _ in range(3)]
     assert sent[0] == window and isinstance(sent[1], Operations) and sent[2] is None
     op = sent[1].operations[0].op
-    board.programs.loaded = (Loaded("jit_on_each_device", "a", None, None),)
-    board.programs.executed = {("jit_on_each_device", "a"): {op: Executed("matmul", "a.py:1")}}
+    board.programs.loaded = (LoadedExecutable("jit_on_each_device", "a", None, None),)
+    board.programs.executed = {("jit_on_each_device", "a"): {op: ExecutedOperation("matmul", "a.py:1")}}
     reader.send_operations()
     (after,) = [
         each
@@ -154,7 +154,7 @@ class TestOnCpus:
             ],
         )
         seen = traces.read("cpu", profile(raw), NOTHING_KNOWN, {}, has_names=True)
-        (found,) = news_of(seen, executed={("jit_f", None): {"sort.0": Executed("sort", times=1)}})
+        (found,) = news_of(seen, executed={("jit_f", None): {"sort.0": ExecutedOperation("sort", times=1)}})
         assert times(found) == {"sort.0": (32, 1)}
 
 
@@ -162,7 +162,7 @@ class TestAcceleratorsAsDocumented:
     def test_on_gpus_the_compiler_knows_how_often_an_operation_runs(self):
         """A library may start several kernels for one operation."""
         seen = traces.read("gpu", profile(gpu_space()), NOTHING_KNOWN, {1: 11}, has_names=True)
-        known = {"fusion.1": Executed("fusion", "train.py:3", 8, 16, times=4)}
+        known = {"fusion.1": ExecutedOperation("fusion", "train.py:3", 8, 16, times=4)}
         (found,) = news_of(seen, executed={("jit_step", None): known})
         assert times(found) == {"all-reduce-start.1": (60, None), "fusion.1": (30, 12)}
         assert [(each.kind, each.source) for each in found.operations] == [
@@ -188,7 +188,7 @@ class TestAcceleratorsAsDocumented:
 
 def made(operations_each, programs=1):
     """Each operation takes a microsecond more than the one before it, in one launch of each program."""
-    seen = Seen(has_names=True)
+    seen = TraceContents(has_names=True)
     for program in range(programs):
         at = program * 10**9
         for i in range(operations_each):
@@ -200,7 +200,7 @@ def made(operations_each, programs=1):
 
 class TestWhatIsSent:
     def test_the_longest_are_listed_and_the_rest_is_a_sum(self):
-        known = {f"op.{i}": Executed("copy" if i % 2 else "matmul") for i in range(50)}
+        known = {f"op.{i}": ExecutedOperation("copy" if i % 2 else "matmul") for i in range(50)}
         (found,) = news_of(made(100), executed={("jit_0", None): known})
         assert [each.op for each in found.operations] == [f"op.{i}" for i in range(99, 59, -1)]
         assert found.rest == 60
@@ -215,15 +215,15 @@ class TestWhatIsSent:
         assert all(sent_us(each) == 60 * 61 // 2 + 500 for each in found)
 
     def test_a_message_stays_small_whatever_names_the_trace_has(self):
-        seen = Seen(has_names=True, spans=[LaunchSpan("jit_f", 1, 0, 0, 10**9)])
+        seen = TraceContents(has_names=True, spans=[LaunchSpan("jit_f", 1, 0, 0, 10**9)])
         for i in range(1_000):
             seen.work(DeviceLaunch("jit_f", 1, 0), i, i + 1000, f"{i}" * 3000)
         assert len(encode(news_of(seen)[0])) < MAX_TELEMETRY // 16
 
     def test_the_program_is_the_one_that_was_launched(self):
-        seen = Seen(has_names=True, spans=[LaunchSpan("jit_f", 1, 0, 0, 10_000, number=4)])
+        seen = TraceContents(has_names=True, spans=[LaunchSpan("jit_f", 1, 0, 0, 10_000, number=4)])
         seen.ops.append(Op("jit_f", 1, 0, "all-reduce.1", 0, 5_000))
-        loaded = [Loaded("jit_f", "old", 3, frozenset()), Loaded("jit_f", "new", 4, None)]
+        loaded = [LoadedExecutable("jit_f", "old", 3, frozenset()), LoadedExecutable("jit_f", "new", 4, None)]
         (found,) = news_of(seen, loaded)
         assert (found.fingerprint, found.operations[0].kind) == ("new", "collective")
 
@@ -233,8 +233,10 @@ class TestWhatIsSent:
         first = shown.news((), {})
         assert [(each.program, each.fingerprint) for each in first] == [("jit_0", None), ("jit_1", None)]
         assert shown.news((), {}) == [] and not shown.is_final
-        copy = {"op.1": Executed("copy", "train.py:3")}
-        loaded = [Loaded(*each, None, None) for each in (("jit_0", "a"), ("jit_1", "b"), ("jit_1", "c"))]
+        copy = {"op.1": ExecutedOperation("copy", "train.py:3")}
+        loaded = [
+            LoadedExecutable(*each, None, None) for each in (("jit_0", "a"), ("jit_1", "b"), ("jit_1", "c"))
+        ]
         gone, later = shown.news(loaded, {("jit_0", "a"): copy})
         assert (gone.program, gone.fingerprint, gone.launches) == ("jit_0", None, 0)
         assert (later.program, later.fingerprint, later.at_ms) == ("jit_0", "a", 5)

@@ -14,11 +14,11 @@ from types import SimpleNamespace
 import pytest
 
 from jaxtop import traces, wire
-from jaxtop.traces.parts import LaunchSpan, Op, Seen
+from jaxtop.traces.parts import LaunchSpan, Op, TraceContents
 from jaxtop.wire import MAX_TELEMETRY, Window, encode
 from jaxtop_agent.core import budget
 from jaxtop_agent.core.board import Board, Topology
-from jaxtop_agent.core.threads import Bell
+from jaxtop_agent.core.threads import WakeEvent
 from jaxtop_agent.profiler import rows, trace
 from jaxtop_agent.profiler.load import seconds_between
 from jaxtop_agent.profiler.lock import HeldLock
@@ -38,7 +38,7 @@ from jaxtop_agent.profiler.schedule import (
 )
 from jaxtop_agent.profiler.session import ProfilerSession, Refused
 from jaxtop_agent.profiler.worker import WindowThread
-from jaxtop_agent.programs.loaded import Loaded, Numbers
+from jaxtop_agent.programs.loaded_executables import LoadedExecutable, Numbers
 from tests import builders, patience, support
 from tests.made.xspace import Event, plane, space
 from tests.support import PYTHON, ROOT
@@ -323,7 +323,7 @@ class TestAcceleratorsAsDocumented:
 
 def seen_of(launches):
     """(module, run, collectives) each, on device 0."""
-    seen = Seen(is_shared=True)
+    seen = TraceContents(is_shared=True)
     for place, (module, run, count) in enumerate(launches):
         start = place * 1_000_000
         seen.spans.append(LaunchSpan(module, run, 0, start, start + 900_000))
@@ -359,7 +359,7 @@ class TestWhatIsSent:
 
     @pytest.mark.parametrize(("processes", "devices"), [(1, 8), (16, 8), (1024, 4), (1, 4096)])
     def test_a_message_stays_within_what_viewers_are_ready_for(self, processes, devices):
-        seen = Seen()
+        seen = TraceContents()
         for run in range(300):
             for device in range(devices if run < 3 else 1):
                 seen.spans.append(LaunchSpan("jit_f", run, device, run * 10**9, run * 10**9 + 10**8))
@@ -379,7 +379,7 @@ class TestWhatIsSent:
 
 
 def program(name, fingerprint, *ops, number=None):
-    return Loaded(name, fingerprint, number, frozenset(ops))
+    return LoadedExecutable(name, fingerprint, number, frozenset(ops))
 
 
 class TestWhichProgram:
@@ -428,7 +428,7 @@ class TestWhichProgram:
             (side_by_side, 12, None),
             (cleared, 12, "a"),
         ):
-            seen = Seen(spans=[LaunchSpan("jit_f", 1, 0, 0, 900, number)])
+            seen = TraceContents(spans=[LaunchSpan("jit_f", 1, 0, 0, 900, number)])
             assert window_of(seen, [0], loaded).programs == (("jit_f", found),)
 
     def test_variants_without_numbers_are_distinguished_once_one_was_launched_alone(self):
@@ -438,7 +438,7 @@ class TestWhichProgram:
 
         def shown(loaded, number):
             loaded = numbers.learn(loaded, [("jit_f", number)])
-            seen = Seen(spans=[LaunchSpan("jit_f", 1, 0, 0, 900, number)])
+            seen = TraceContents(spans=[LaunchSpan("jit_f", 1, 0, 0, 900, number)])
             (found,) = window_of(seen, [0], loaded).programs
             return found[1]
 
@@ -505,9 +505,9 @@ class TestTheLock:
                 go_on.wait(patience.left())
             return True
 
-        state, bell = SimpleNamespace(lock=Lock()), Bell()
+        state, wakeup = SimpleNamespace(lock=Lock()), WakeEvent()
         profiler = SimpleNamespace(state=state, in_use=lambda: None, start=list, stop=lambda _: at("stop"))
-        sessions = ProfilerSession(profiler, bell, lambda: None)
+        sessions = ProfilerSession(profiler, wakeup, lambda: None)
         thread = threading.Thread(target=sessions.take, args=(0, lambda: True))
         thread.start()
         assert reached.wait(patience.left())
@@ -519,7 +519,7 @@ class TestTheLock:
                 os._exit(7)
         go_on.set()
         thread.join()
-        bell.close()
+        wakeup.close()
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
         assert type(state.lock) is Lock and not state.lock.real.locked()
 
@@ -528,7 +528,7 @@ def test_what_is_known_before_a_trace_is_read_is_sent_with_it():
     blank = Window(
         5, 1000, slot=7, note="why", is_capture=True, common_us=3, clock_error_us=4, every_ms=1_800_000
     )
-    sent = window_of(Seen(), [0], blank=blank)
+    sent = window_of(TraceContents(), [0], blank=blank)
     known = ("at_ms", "duration_us", "slot", "note", "is_capture", "common_us", "clock_error_us", "every_ms")
     assert all(getattr(sent, field) == getattr(blank, field) for field in known)
 
@@ -560,7 +560,7 @@ class TestWhereTheEndOfAProfileCanEndTheRun:
     def test_no_profile_is_started_there(self):
         started = []
         profiler = SimpleNamespace(start=lambda: started.append(1), start_full=lambda: started.append(2))
-        sessions = ProfilerSession(profiler, Bell(), lambda: "it would end the run")
+        sessions = ProfilerSession(profiler, WakeEvent(), lambda: "it would end the run")
         with pytest.raises(Refused, match="it would end the run"):
             sessions.take(1.0, lambda: False)
         with pytest.raises(Refused, match="it would end the run"):

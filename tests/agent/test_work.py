@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jaxtop import wire
-from jaxtop_agent.steps.work import Done, of_functions
+from jaxtop_agent.steps.work import LaunchWork, of_functions
 
 SMALL = wire.Program("jit_step", "a", 4, 4, flops=10)
 LARGE = wire.Program("jit_step", "b", 4, 4, flops=100)
@@ -22,16 +22,20 @@ def window_of(*fingerprints, at_ms=20):
 @pytest.mark.parametrize(
     ("loaded", "windows", "done"),
     [
-        ((SMALL,), (), Done(40, at_least=False)),
-        ((BOUND,), (), Done(40, at_least=True)),
-        ((SMALL, LARGE), (), Done(40, at_least=True)),  # nobody knows which of them
-        ((SMALL, LARGE), (window_of("b"),), Done(400, at_least=False)),
-        ((SMALL, LARGE), (window_of("a"), window_of("b", at_ms=30)), Done(400, at_least=False)),
-        ((SMALL, LARGE), (window_of("b"), window_of(at_ms=30)), Done(400, at_least=False)),
-        ((SMALL, LARGE), (window_of("b", "b", "a"),), Done(280, at_least=False)),
-        ((SMALL, LARGE), (window_of("b", at_ms=4),), Done(40, at_least=True)),  # before the last was compiled
-        ((SMALL, LARGE), (window_of("b", None),), Done(40, at_least=True)),
-        ((BOUND, LARGE), (window_of("b"),), Done(400, at_least=False)),
+        ((SMALL,), (), LaunchWork(40, at_least=False)),
+        ((BOUND,), (), LaunchWork(40, at_least=True)),
+        ((SMALL, LARGE), (), LaunchWork(40, at_least=True)),  # nobody knows which of them
+        ((SMALL, LARGE), (window_of("b"),), LaunchWork(400, at_least=False)),
+        ((SMALL, LARGE), (window_of("a"), window_of("b", at_ms=30)), LaunchWork(400, at_least=False)),
+        ((SMALL, LARGE), (window_of("b"), window_of(at_ms=30)), LaunchWork(400, at_least=False)),
+        ((SMALL, LARGE), (window_of("b", "b", "a"),), LaunchWork(280, at_least=False)),
+        (
+            (SMALL, LARGE),
+            (window_of("b", at_ms=4),),
+            LaunchWork(40, at_least=True),
+        ),  # before the last was compiled
+        ((SMALL, LARGE), (window_of("b", None),), LaunchWork(40, at_least=True)),
+        ((BOUND, LARGE), (window_of("b"),), LaunchWork(400, at_least=False)),
         ((SMALL, UNKNOWN), (window_of("a"),), None),
     ],
 )

@@ -271,7 +271,7 @@ class Commands:
 
         from jaxtop import wire
         from jaxtop_agent import jaxprivate
-        from jaxtop_agent.arrays.watched import WatchedNames
+        from jaxtop_agent.arrays.watched_names import WatchedNames
         from jaxtop_agent.collectors.arrays import ArrayCensus
         from jaxtop_agent.core.board import SamplerState
 

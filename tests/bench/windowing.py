@@ -68,7 +68,7 @@ class Windows:
         told = len(self._taken)
         if asked:
             self._board.requests.windows += 1
-            self._board.bells.windows.ring()
+            self._board.wakeups.windows.set()
         found = probes.gaps(1.0, threads)
         end = time.monotonic() + 20
         while asked and len(self._taken) == told and time.monotonic() < end:
@@ -85,7 +85,7 @@ def cost(collectives: int, windows: int) -> list[dict[str, float]]:
 def _window(launch: Callable[[], None]) -> dict[str, float]:
     from jaxtop import traces
     from jaxtop_agent import jaxprivate
-    from jaxtop_agent.core.threads import Bell
+    from jaxtop_agent.core.threads import WakeEvent
     from jaxtop_agent.profiler.session import ProfilerSession
     from jaxtop_agent.profiler.trace import ProfileTrace
 
@@ -100,12 +100,12 @@ def _window(launch: Callable[[], None]) -> dict[str, float]:
     started = time.perf_counter()
     launch()
     without = time.perf_counter() - started
-    bell = Bell()
+    wakeup = WakeEvent()
     cpu = time.thread_time()
     profiler = jaxprivate.Profiler()
-    taken = ProfilerSession(profiler, bell, lambda: None).take(0.0, is_over)
+    taken = ProfilerSession(profiler, wakeup, lambda: None).take(0.0, is_over)
     stopping = time.thread_time() - cpu
-    bell.close()
+    wakeup.close()
     cpu = time.thread_time()
     trace = ProfileTrace(taken.trace, profiler.parse, taken.seconds)
     seen = traces.read(

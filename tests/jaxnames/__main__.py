@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from jaxtop.base import tested
+from jaxtop.base import tested_versions
 from tests.jaxnames import index
 from tests.jaxnames.report import Report
 from tests.jaxnames.sources import Sources
@@ -14,12 +14,12 @@ from tests.jaxnames.uses import uses
 def main(versions):
     problems = []
     if not versions:
-        versions = index.of_each_minor(index.offered(), tested.LOWEST_JAX)
-        if index.numbers(versions[-1])[:2] > tested.HIGHEST_JAX:
+        versions = index.of_each_minor(index.offered(), tested_versions.LOWEST_JAX)
+        if index.numbers(versions[-1])[:2] > tested_versions.HIGHEST_JAX:
             problems.append(
                 f"JAX {versions[-1]} is on the index, and jaxtop is tested up to "
-                f"{tested.written(tested.HIGHEST_JAX)}: run make test-jax JAX={versions[-1]}, then raise "
-                "HIGHEST_JAX in jaxtop/base/tested.py"
+                f"{tested_versions.written(tested_versions.HIGHEST_JAX)}: run make test-jax "
+                f"JAX={versions[-1]}, then raise HIGHEST_JAX in jaxtop/base/tested_versions.py"
             )
     report = Report(uses())
     for version in versions:

@@ -11,7 +11,7 @@ WITHOUT = "# Without it: "
 
 
 def spelled(annotation):
-    """Return the names in an annotation, such as `Client` in `list[Client]`, or `declared.Client`."""
+    """Return the names in an annotation, such as `Client` in `list[Client]`, or `declarations.Client`."""
     nodes = ast.walk(annotation) if annotation is not None else ()
     return [ast.unparse(each) for each in nodes if isinstance(each, ast.Name | ast.Attribute)]
 

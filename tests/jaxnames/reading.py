@@ -1,6 +1,6 @@
 """The names of JAX that the code of the agent reads, as paths from a module of JAX.
 
-Types flow from `imported("jax._src.api")` and from the annotations of `jaxprivate/declared.py`, through
+Types flow from `imported("jax._src.api")` and from the annotations of `jaxprivate/declarations.py`, through
 variables, attributes of `self`, results of functions and loops. A variable with the name of a declared type,
 such as `device`, has that type where nothing else gives it one.
 """
@@ -31,7 +31,7 @@ class Reader:
         self.file, self.is_private = file, PRIVATE in file.parents
         # Other files have types and variables of their own with these names.
         self.declared = (
-            declared if self.is_private else {f"declared.{name}": declared[name] for name in declared}
+            declared if self.is_private else {f"declarations.{name}": declared[name] for name in declared}
         )
         self.by_name = {name.lower(): one.path for name, one in self.declared.items() if not one.is_names}
         self.results, self.texts = results, texts

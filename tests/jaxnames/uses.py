@@ -1,4 +1,4 @@
-"""The look-ups of the whole agent, and the types that `jaxprivate/declared.py` gives to what it reads."""
+"""The look-ups of the whole agent, and the types that `jaxprivate/declarations.py` gives to what it reads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KNOW_FRAMES = (ROOT / "jaxtop" / "model", AGENT / "stalls")
 
 
 class Declared(NamedTuple):
-    """A type of `declared.py`, or a list of names of it."""
+    """A type of `declarations.py`, or a list of names of it."""
 
     path: Path
     is_names: bool
@@ -29,7 +29,7 @@ def uses(files=None):
     found = [use for each in readers(files) for use in each.found]
     if files is None:
         found += [
-            Use(one.path, f"declared.py:{one.line}", without=one.without)
+            Use(one.path, f"declarations.py:{one.line}", without=one.without)
             for one in declarations().values()
             if one.path.root != ANYWHERE
         ]
@@ -62,8 +62,8 @@ def readers(files=None):
 
 
 def declarations():
-    """Return the types of `declared.py` by name."""
-    text = (PRIVATE / "declared.py").read_text()
+    """Return the types of `declarations.py` by name."""
+    text = (PRIVATE / "declarations.py").read_text()
     found, said = {}, comments(text)
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Assign) and ast.unparse(node.value).startswith("Annotated["):

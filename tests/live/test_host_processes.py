@@ -466,7 +466,7 @@ REPLACED = """
 
 @pytest.mark.newest
 def test_programs_that_the_script_starts_inherit_nothing(tmp_path, watch):
-    """No socket, no bell, no agent; not even one that takes the script's own place."""
+    """No socket, no eventfd, no agent; not even one that takes the script's own place."""
     done = outcome(tmp_path, REPLACED, "hot", watch=watch, imports_jax=False)
     assert (done.status, done.stderr) == (0, "")
     assert len(done.stdout.split()) > 4 and "socket" not in done.stdout and "eventfd" not in done.stdout

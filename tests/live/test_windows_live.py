@@ -34,7 +34,7 @@ import os, sys, time
 import numpy as np, jax, jax.numpy as jnp, jax._src.profiler
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 def is_open():
-    return type(jax._src.profiler._profile_state.lock).__name__ == "RingingLock"
+    return type(jax._src.profiler._profile_state.lock).__name__ == "WakingLock"
 mesh = Mesh(np.array(jax.devices()), ("data",))
 mean = lambda x: jax.lax.pmean(jnp.tanh(x), "data")
 step = jax.jit(jax.shard_map(mean, mesh=mesh, in_specs=P("data"), out_specs=P("data"), check_vma=False))

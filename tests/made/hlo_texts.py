@@ -12,7 +12,7 @@ from jaxtop_agent.programs.source_lines import Frames
 
 if TYPE_CHECKING:
     from jaxtop.traces.members import Groups
-    from jaxtop_agent.programs.executed import Executed
+    from jaxtop_agent.programs.executed_operations import ExecutedOperation
     from jaxtop_agent.programs.operations import Work
 
 DATA = Path(__file__).parents[1] / "data" / "hlo"
@@ -30,7 +30,7 @@ def work_of(printed: str) -> Work | None:
     return operations_of(printed, at_once)
 
 
-def executed_of(printed: str, most: int = MOST_OPERATIONS) -> dict[str, Executed]:
+def executed_of(printed: str, most: int = MOST_OPERATIONS) -> dict[str, ExecutedOperation]:
     """Return the operations of a launch by name, from the text of the program's module."""
     operations, entry = summed(printed, at_once)
     return operations.executed(Frames(printed), most, at_once, entry)

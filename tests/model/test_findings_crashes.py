@@ -158,7 +158,7 @@ def test_old_and_long_messages_are_shown():
 
 SAYS = """
 import atexit, sys
-from jaxtop_agent.stalls.uncaught import uncaught
+from jaxtop_agent.stalls.uncaught_exception import uncaught
 def say():
     error = uncaught()
     print(error and (error.type, error.message, error.place and (error.place.line, error.place.function)))

@@ -11,7 +11,7 @@ from jaxtop.export.json import to_document
 from jaxtop.export.openmetrics import to_openmetrics
 from jaxtop.model import program_views
 from jaxtop.model.programs.loaded import differing
-from jaxtop_agent.programs.compiles.compilations import Compiled
+from jaxtop_agent.programs.compiles.compilations import FunctionCompilations
 from tests.stories import cluster_of, hello, pulse, running, tell
 
 STEP = wire.Program(
@@ -221,8 +221,8 @@ class TestDifferences:
 
 
 class TestStorms:
-    def compiled(self, *seconds: float, **more) -> Compiled:
-        found = Compiled("step")
+    def compiled(self, *seconds: float, **more) -> FunctionCompilations:
+        found = FunctionCompilations("step")
         for second in seconds:
             found = found.again(int(second * 1000), 100, **more)
         return found
@@ -257,7 +257,7 @@ class TestStorms:
         storm = self.compiled(*fast, of_jax=True, place="train.py:7")
         assert storm.is_eager_storm(45_000, 0) and storm.count == 450
         assert storm.storm_text(45_000).startswith("step was compiled 450 times in 44 s: ")
-        many = Compiled("add")
+        many = FunctionCompilations("add")
         for second in seconds:
             many = many.again(second * 1000, 100, of_jax=True, place=f"train.py:{second % 18}")
         assert not many.is_eager_storm(48_000, 0)
@@ -272,7 +272,11 @@ class TestStorms:
 
     def test_functions_without_a_name_are_many(self):
         """Those of one line are one function, which a loop makes anew; the others are different ones."""
-        nameless, unknown, one = Compiled("<lambda>"), Compiled("<lambda>"), Compiled("<lambda>")
+        nameless, unknown, one = (
+            FunctionCompilations("<lambda>"),
+            FunctionCompilations("<lambda>"),
+            FunctionCompilations("<lambda>"),
+        )
         for second in range(9):
             nameless = nameless.again(second * 1000, 100, place=f"<lambda> at train.py:{second}")
             unknown = unknown.again(second * 1000, 100)

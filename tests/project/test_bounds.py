@@ -9,7 +9,7 @@ from importlib.metadata import version
 
 import pytest
 
-from jaxtop.base import tested
+from jaxtop.base import tested_versions
 from tests.support import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -41,11 +41,14 @@ def test_what_is_installed_is_the_lowest_that_is_allowed():
 def test_the_oldest_jax_of_the_extra_is_the_one_that_is_tested():
     makefile = (ROOT / "Makefile").read_text()
     (oldest,) = re.findall(r"^JAX \?= (.*)$", makefile, re.MULTILINE)
-    assert oldest == tested.written(tested.LOWEST_JAX)
+    assert oldest == tested_versions.written(tested_versions.LOWEST_JAX)
     assert bounds(EXTRAS["jax"]) == {"jax": oldest, "jaxlib": oldest}
 
 
 @pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md"])
 def test_the_tested_versions_of_jax_are_on_the_page(page):
-    lowest, highest = tested.written(tested.LOWEST_JAX), tested.written(tested.HIGHEST_JAX)
+    lowest, highest = (
+        tested_versions.written(tested_versions.LOWEST_JAX),
+        tested_versions.written(tested_versions.HIGHEST_JAX),
+    )
     assert f" JAX {lowest} to {highest} and Python " in (ROOT / page).read_text()

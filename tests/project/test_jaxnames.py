@@ -6,7 +6,7 @@ import zipfile
 
 import pytest
 
-from jaxtop.base.tested import HIGHEST_JAX
+from jaxtop.base.tested_versions import HIGHEST_JAX
 from tests.jaxnames import index
 from tests.jaxnames.__main__ import main
 from tests.jaxnames.index import of_each_minor

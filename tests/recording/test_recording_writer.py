@@ -70,16 +70,16 @@ def test_what_was_given_is_in_the_file_before_long_also_if_nothing_follows(tmp_p
 
 def test_a_chunk_that_is_open_is_closed_on_time(tmp_path, frames, monkeypatch):
     """So many frames that they are taken at once, again and again, must not put it off."""
-    monkeypatch.setattr(thread, "MUCH", 0)
+    monkeypatch.setattr(thread, "BATCH_BYTES", 0)
     asked = []
 
-    class Bell(threading.Event):
+    class WakeEvent(threading.Event):
         def wait(self, timeout=None):
             asked.append(timeout)
             return super().wait(timeout)
 
     written = RecordingWriter(tmp_path / "a.mcap", ABOUT, flush_every=30.0)
-    written._bell = Bell()
+    written._wakeup = WakeEvent()
     written.start()
     written.sync()
     written.write(frames[:3])
@@ -258,7 +258,7 @@ def test_no_room_to_write_it_anew_is_no_loss(tmp_path, frames, monkeypatch):
 
 def test_files_of_a_size_open_alone_and_are_one_session_together(tmp_path, monkeypatch):
     """Nobody is late here: a verdict wants several windows, of which a new file has but the last."""
-    monkeypatch.setattr(thread, "SHORTEST", 0.0)
+    monkeypatch.setattr(thread, "MIN_FILE_SECONDS", 0.0)
     made = MADE._replace(has_trouble=False, seconds=90)
     frames = made_sessions.frames(made)
     done = record(tmp_path / "a.mcap", made, limits=RecordingLimits(size=30_000), flush_every=0, together=5)
@@ -279,7 +279,7 @@ def test_files_of_a_size_open_alone_and_are_one_session_together(tmp_path, monke
 
 
 def test_a_number_that_is_taken_is_passed_over(tmp_path, monkeypatch):
-    monkeypatch.setattr(thread, "SHORTEST", 0.0)
+    monkeypatch.setattr(thread, "MIN_FILE_SECONDS", 0.0)
     (tmp_path / "a-002.mcap").write_text("mine")
     done = record(tmp_path / "a.mcap", MADE, limits=RecordingLimits(size=21_000), flush_every=0)
     assert [each.name for each in done.files[:2]] == ["a.mcap", "a-003.mcap"] and done.failure is None
@@ -287,7 +287,7 @@ def test_a_number_that_is_taken_is_passed_over(tmp_path, monkeypatch):
 
 
 def test_the_oldest_files_go(tmp_path, frames, monkeypatch):
-    monkeypatch.setattr(thread, "SHORTEST", 0.0)
+    monkeypatch.setattr(thread, "MIN_FILE_SECONDS", 0.0)
     done = record(tmp_path / "a.mcap", MADE, limits=RecordingLimits(size=21_000, files=2), flush_every=0)
     kept = sorted(tmp_path.iterdir())
     assert [*done.files] == kept and len(kept) == 2 and kept[-1].name > "a-003.mcap"

@@ -75,7 +75,7 @@ UNINDEXED = [growing, finished]
 @pytest.mark.parametrize("made", [*INDEXED, *UNINDEXED])
 def test_the_public_reader_validates_and_reads_every_file(tmp_path, monkeypatch, made):
     """All frames, with their times and bytes; the index that it goes by leads to the same ones."""
-    monkeypatch.setattr(thread, "SHORTEST", 0.0)
+    monkeypatch.setattr(thread, "MIN_FILE_SECONDS", 0.0)
     seen = []
     for path in made(tmp_path):
         by_index, in_order, summary = read_by_python(path)
@@ -170,7 +170,7 @@ HAS_READER = (
 @pytest.mark.skipif(not HAS_READER, reason="needs node, with @mcap/core and fzstd: `make test-node`")
 def test_the_public_typescript_readers_read_every_file(tmp_path, monkeypatch):
     """By index and as a stream; a recording that is being written has no index, and says so."""
-    monkeypatch.setattr(thread, "SHORTEST", 0.0)
+    monkeypatch.setattr(thread, "MIN_FILE_SECONDS", 0.0)
     files = {}
     for made in (*INDEXED, *UNINDEXED):
         (tmp_path / made.__name__).mkdir()

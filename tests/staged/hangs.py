@@ -27,7 +27,7 @@ def tick(monkeypatch):
     """A second passes between two questions."""
     seconds = count(int(BEGAN))
     monkeypatch.setattr(stuck, "now_ms", lambda: next(seconds) * 1000)
-    monkeypatch.setattr(stuck, "SOON", 0.0)
+    monkeypatch.setattr(stuck, "SECOND_REQUEST_S", 0.0)
 
 
 @contextmanager
@@ -38,8 +38,8 @@ def watched(topology, *, viewers=1, is_stuck=True):
     try:
         yield board, Stuck(board)
     finally:
-        for bell in board.bells:
-            bell.close()
+        for wakeup in board.wakeups:
+            wakeup.close()
 
 
 def asked(topology, maker, times=2):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from jaxtop.wire.probing import SCHEMA, Measured, Probe, ProbedDevice
+from jaxtop.wire.probing import SCHEMA, FigureSummary, Probe, ProbedDevice
 from tests.builders import hello
 
 PROBED = {
-    "matrix_flops_per_s": Measured(2e12, 1e9, 10),
-    "memory_bytes_per_s": Measured(1024**4, 1e9, 10),
+    "matrix_flops_per_s": FigureSummary(2e12, 1e9, 10),
+    "memory_bytes_per_s": FigureSummary(1024**4, 1e9, 10),
 }
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from jaxtop import traces
-from jaxtop.traces.parts import APART, NO_CALL, NOT_MATCHED
+from jaxtop.traces.parts import ENDS_APART, NO_CALL, NOT_MATCHED
 from jaxtop.traces.xspace import Trace
 from tests.made.traces import PERIOD_US, PLATFORMS, PROGRAM, REDUCE, Launch, Made, launches
 from tests.made.xspace import Event, plane, space
@@ -100,7 +100,7 @@ class TestLaunches:
         others = replace(made, launches=[Launch({0: each.arrivals[0], 1: each.arrivals[1]}) for each in odd])
         raw = make(others) + b"".join(make(each) for each in together)
         seen = seen_of(platform, made, raw)
-        assert seen.unassigned > 0.3 and seen.left_ns.keys() <= {APART, NOT_MATCHED}
+        assert seen.unassigned > 0.3 and seen.left_ns.keys() <= {ENDS_APART, NOT_MATCHED}
         assert all(2 not in each for each in measured(seen))
 
     @pytest.mark.long

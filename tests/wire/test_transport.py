@@ -14,7 +14,7 @@ import pytest
 import zmq
 
 from jaxtop.base import keys
-from jaxtop.transport import Outcome, Question, Server, Subscriber, client
+from jaxtop.transport import Outcome, RequestConnection, Server, Subscriber, client
 from jaxtop.transport.listener import ALLOWED_BYTES
 from jaxtop.transport.telemetry import MAX_SENT
 from tests.real.sockets import Agent, Relay, RelaySocket, local, noticed, outcome_of
@@ -73,11 +73,11 @@ def test_the_owner_gets_telemetry_and_answers(agent, viewers, context, owner):
     assert noticed(viewer, client.UP)()
     agent.server.publish([b"pulse", b"header", MARK])
     assert agent.until(lambda: viewer.take(10)) == [[b"pulse", b"header", MARK]]
-    question = Question(context, owner, owner.public, agent.requests, b"what is up?")
+    question = RequestConnection(context, owner, owner.public, agent.requests, b"what is up?")
     agent.until(lambda: agent.asked)
     assert (agent.asked[0].is_owner, agent.asked[0].raw) == (True, b"what is up?")
     agent.server.reply(agent.asked[0].sender, [b"all", b"is", b"well"])
-    assert agent.until(question.answer) == [b"all", b"is", b"well"]
+    assert agent.until(question.reply) == [b"all", b"is", b"well"]
     question.close()
 
 
@@ -89,7 +89,7 @@ def test_a_colleague_may_see_and_is_known_as_a_guest(agent, viewers, context, ow
     agent.until(lambda: agent.server.viewers == 1)
     agent.server.publish([b"pulse", b"header", MARK])
     assert agent.until(lambda: viewer.take(10))
-    question = Question(context, colleague, owner.public, agent.requests, b"faster!")
+    question = RequestConnection(context, colleague, owner.public, agent.requests, b"faster!")
     agent.until(lambda: agent.asked)
     assert not agent.asked[0].is_owner
     question.close()
@@ -161,9 +161,9 @@ def test_there_is_no_way_in_without_encryption(agent, relay, context, mechanism)
 
 
 def test_a_strangers_question_is_not_even_read(agent, context, owner):
-    question = Question(context, keys.throwaway(), owner.public, agent.requests, b"what is up?")
+    question = RequestConnection(context, keys.throwaway(), owner.public, agent.requests, b"what is up?")
     agent.until(noticed(question, client.NOT_ADMITTED))
-    assert agent.asked == [] and question.answer() is None
+    assert agent.asked == [] and question.reply() is None
     question.close()
 
 
@@ -185,11 +185,11 @@ def test_nobody_gets_in_while_nobody_keeps_the_gate(owner, viewers):
 
 @pytest.mark.parametrize("parts", [[b""], [b"a", b"b"], [b""] * 5, [b"\xff" * 65_000]], ids=len)
 def test_odd_requests_harm_nobody(agent, context, owner, parts):
-    odd = Question(context, owner, owner.public, agent.requests, b"first")
+    odd = RequestConnection(context, owner, owner.public, agent.requests, b"first")
     odd.socket.send_multipart(parts)
     odd.socket.send(b"x" * 70_000)  # larger than any request: the connection is closed on it
     agent.turn_for(0.3)
-    plain = Question(context, owner, owner.public, agent.requests, b"and now?")
+    plain = RequestConnection(context, owner, owner.public, agent.requests, b"and now?")
     agent.until(lambda: b"and now?" in [asked.raw for asked in agent.asked])
     assert max(len(asked.raw) for asked in agent.asked) <= 65_000
     odd.close()
@@ -213,7 +213,7 @@ def test_every_viewer_is_seen_to_come_and_to_go(agent, viewers):
 
 
 def test_an_answer_to_someone_who_left_is_dropped(agent, context, owner):
-    question = Question(context, owner, owner.public, agent.requests, b"bye")
+    question = RequestConnection(context, owner, owner.public, agent.requests, b"bye")
     agent.until(lambda: agent.asked)
     question.close()
     agent.turn_for(0.2)
@@ -458,9 +458,9 @@ time.sleep(60)
 ASKS = """
 import sys, time, zmq
 from jaxtop.base import keys
-from jaxtop.transport import Question
+from jaxtop.transport import RequestConnection
 pair = keys.KeyPair(sys.argv[1].encode(), sys.argv[2].encode())
-question = Question(zmq.Context(), pair, pair.public, sys.argv[3], b"a question")
+question = RequestConnection(zmq.Context(), pair, pair.public, sys.argv[3], b"a question")
 print("asked", flush=True)
 sys.stdin.readline()
 time.sleep(1.5)                   # a heartbeat would have been due

@@ -5,12 +5,12 @@ What is where, in the order in which to read it:
 - census.py: counts the live arrays by kind and by name, and keeps none alive
 - listing.py: limits how many arrays are listed in one call
 - walk.py: walks from the variables of running functions to the arrays that they hold
-- running.py: reads the frames of running threads safely
+- running_frames.py: reads the frames of running threads safely
 - frames.py: reads the variables of running functions
 - containers.py: reads containers without running code of the script
 - values.py: the values at the places of a walk, between two walks
 - paths.py: the names of arrays, from one census to the next
-- watched.py: the names that the script gives with `agent.watch()`
+- watched_names.py: the names that the script gives with `agent.watch()`
 - roles.py: the role of an array, from its name or the type of its container
 - origins.py: the line of the script that created something
 - specs.py: partition specs, meshes and shardings as text

@@ -150,7 +150,7 @@ class Census:
             return self._without_bytes(group)
         return group
 
-    def end(self, left_over: dict[int, Path], breathe: Callable[[], object]) -> list[CensusGroup]:
+    def end(self, left_over: dict[int, Path], release_gil: Callable[[], object]) -> list[CensusGroup]:
         """Return the groups that have arrays now.
 
         A script that runs during the census replaces some arrays, so places that matched no array are given
@@ -162,7 +162,7 @@ class Census:
         for group in self._present:
             if group.path is None:
                 nameless.setdefault(group.kind, []).append(group)
-        self._give_places(left_over, nameless, breathe)
+        self._give_places(left_over, nameless, release_gil)
         for kind, groups in nameless.items():
             named = [
                 group for group in kind.groups.values() if group.path is not None and group.census == census
@@ -180,7 +180,7 @@ class Census:
         present = []
         total = unnamed = 0
         for group in self._present:
-            breathe()
+            release_gil()
             if group.count:
                 group.size = group.count * group.kind.bytes_per_device
                 present.append(group)
@@ -195,11 +195,11 @@ class Census:
         self,
         left_over: dict[int, Path],
         nameless: dict[CensusKind, list[CensusGroup]],
-        breathe: Callable[[], object],
+        release_gil: Callable[[], object],
     ) -> None:
         census = self._number
         for array_id, path in left_over.items():
-            breathe()
+            release_gil()
             if isinstance(path.kind, tuple):
                 path.kind = next(
                     (kind for kind in nameless if (kind.shape, kind.dtype) == path.kind), path.kind

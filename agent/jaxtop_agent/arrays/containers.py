@@ -22,7 +22,7 @@ from types import (
 from typing import Any, NamedTuple
 
 from jaxtop_agent import jaxprivate
-from jaxtop_agent.arrays import frames, running
+from jaxtop_agent.arrays import frames, running_frames
 from jaxtop_agent.arrays.roles import role_of_type
 
 # The forms of a step in a path: `a['key']`, `a[0]`, `a.attribute`.
@@ -104,12 +104,12 @@ def _by_key(part: Callable[[Any, int, int], Part], value: Any, key: Any) -> Any:
 
 def _variables(frame_of: str, value: Any, _start: int, _stop: int) -> Part:
     """Return the variables of a suspended function, and the iterators of its loops, which have no names."""
-    frame = running.suspended(value, frame_of)
+    frame = running_frames.suspended(value, frame_of)
     if frame is None:
         return (), ()
     found = frames.values(frame)
     named = set(map(id, found.values()))
-    for held in running.referents(value):
+    for held in running_frames.referents(value):
         kind = type(held)
         if (kind in _SUSPENDED or kind in _ITERATORS) and id(held) not in named:
             found.setdefault(f"({held.__name__ if kind in _SUSPENDED else kind.__name__})", held)
@@ -127,7 +127,7 @@ def _class_attributes(value: Any, _start: int, _stop: int) -> Part:
 
 
 def _gone_through(value: Any, _start: int, _stop: int) -> Part:
-    held = running.referents(value)
+    held = running_frames.referents(value)
     return range(len(held)), held
 
 

@@ -14,7 +14,7 @@ from functools import lru_cache
 from types import CodeType, FrameType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jaxtop_agent.arrays import running
+from jaxtop_agent.arrays import running_frames
 from jaxtop_agent.arrays.origins import LIBRARIES
 
 if TYPE_CHECKING:
@@ -59,10 +59,10 @@ def variables() -> list[Variable]:
     """
     main = _main()
     found = [Variable(0, 0, None, name) for name in main.copy() if not _is_hidden(name)]
-    threads = running.frames()
+    threads = running_frames.frames()
     try:
         for thread in sorted(threads):  # the main thread is usually the oldest, and so has the lowest number
-            found += _variables(thread, running.stack(threads[thread]), main)
+            found += _variables(thread, running_frames.stack(threads[thread]), main)
     finally:
         threads.clear()
     return found
@@ -70,12 +70,12 @@ def variables() -> list[Variable]:
 
 def a_generator_runs() -> bool:
     """Whether a generator of the script is running at this moment."""
-    threads = running.frames()
+    threads = running_frames.frames()
     try:
         return any(
             frame.f_code.co_flags & _RESUMED and is_the_users(frame)
             for thread in threads
-            for frame in running.stack(threads[thread])
+            for frame in running_frames.stack(threads[thread])
         )
     finally:
         threads.clear()
@@ -148,10 +148,10 @@ class FrameReader:
             return _main().get(variable.name)
         stack = self._stacks.get(variable.thread)
         if stack is None:
-            threads = running.frames()
+            threads = running_frames.frames()
             innermost = threads.get(variable.thread)
             threads.clear()
-            stack = [] if innermost is None else running.stack(innermost)[::-1]
+            stack = [] if innermost is None else running_frames.stack(innermost)[::-1]
             self._stacks[variable.thread] = stack
         if variable.depth >= len(stack):
             return None
@@ -184,7 +184,7 @@ def _snapshot(frame: FrameType) -> dict[str, Any]:
     """On Python 3.11, copy the frame's snapshot and empty it, unless other code may hold it."""
     if frame.f_trace is not None or _may_show_its_locals(frame):
         return {}  # a debugger's variables, or the dict that the script got from `locals()`
-    snapshot: dict[str, Any] = running.local_variables(frame)
+    snapshot: dict[str, Any] = running_frames.local_variables(frame)
     values = snapshot.copy()
     snapshot.clear()
     return values

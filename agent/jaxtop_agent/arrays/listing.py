@@ -5,8 +5,11 @@ from __future__ import annotations
 import sys
 
 # JAX takes 0.1 to 0.15 µs per array on an idle machine, and up to 0.5 µs for new arrays on several devices.
-MOST, LEAST = 25_000, 10_000
-LONGEST_S = 0.005
+# The bounds of the number of arrays up to which all are listed; the limit between them follows the speed.
+MAX_LIVE_ARRAYS = 25_000
+MIN_LIVE_ARRAYS = 10_000
+# The time that one listing may take.
+MAX_LISTING_S = 0.005
 # After there were too many arrays, counting resumes only when there are clearly fewer.
 FEWER = 0.8
 # Listing may have been slow because the machine was busy. It is tried again after this many refusals, which
@@ -25,7 +28,7 @@ class ListingLimit:
     """
 
     def __init__(self) -> None:
-        self.limit = MOST
+        self.limit = MAX_LIVE_ARRAYS
         self.is_too_large = False
         self._refused = 0
         self._times: list[float] = []  # seconds per array
@@ -42,7 +45,7 @@ class ListingLimit:
         if self.is_too_large:
             self._refused += 1
             if self._refused % RETRY_AFTER == 0:
-                self.limit, self.is_too_large = MOST, False
+                self.limit, self.is_too_large = MAX_LIVE_ARRAYS, False
         most = self.limit * FEWER if self.is_too_large else self.limit
         gone = self._blocks - sys.getallocatedblocks()
         self.is_too_large = named > most or (self._listed > most and self._listed - gone > most)
@@ -50,9 +53,9 @@ class ListingLimit:
 
     def listed(self, count: int, seconds: float) -> None:
         """Record how long a listing of `count` arrays took."""
-        if count >= LEAST:
+        if count >= MIN_LIVE_ARRAYS:
             self._times = [*self._times, seconds / count][-LISTINGS:]
         if self._times:
-            self.limit = max(LEAST, min(MOST, int(LONGEST_S / min(self._times))))
+            self.limit = max(MIN_LIVE_ARRAYS, min(MAX_LIVE_ARRAYS, int(MAX_LISTING_S / min(self._times))))
         self.is_too_large = count > self.limit
         self._listed, self._blocks = count, sys.getallocatedblocks()

@@ -22,8 +22,8 @@ LIBRARIES = frozenset(_LIBRARIES.split())
 # The file names of code that belongs to the user but is in no file.
 _SPOKEN = ("<string>", "<stdin>", "<ipython")
 # The script is within this many calls of a compilation.
-DEEPEST = 200
-INSTALLED = ("site-packages", "dist-packages")
+MAX_FRAMES = 200
+PACKAGE_FOLDERS = ("site-packages", "dist-packages")
 
 
 def created(traceback: Any) -> str | None:
@@ -40,7 +40,7 @@ def created(traceback: Any) -> str | None:
 
 def calling(frame: FrameType | None) -> str:
     """Return the innermost line outside libraries from this frame on, as "train.py:57"; empty if none is."""
-    for _ in range(DEEPEST):
+    for _ in range(MAX_FRAMES):
         if frame is None:
             break
         file = frame.f_code.co_filename
@@ -56,7 +56,7 @@ def is_library(file: str) -> bool:
     if file.startswith("<"):
         return not file.startswith(_SPOKEN)
     path = file.replace("\\", "/")
-    for installed in INSTALLED:
+    for installed in PACKAGE_FOLDERS:
         _, found, inside = path.rpartition(f"/{installed}/")
         if found:
             return inside.split("/", 1)[0].removesuffix(".py") in LIBRARIES

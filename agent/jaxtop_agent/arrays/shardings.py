@@ -10,7 +10,7 @@ from jaxtop_agent import jaxprivate
 from jaxtop_agent.arrays.specs import entries, spec_text
 
 # A program may create shardings without end, but the census must not grow without end.
-MOST = 1000
+MAX_SHARDINGS = 1000
 # `device_put` creates a sharding for each array. This many are found by identity, the others by content.
 MOST_OBJECTS = 2000
 
@@ -35,7 +35,7 @@ class Shardings:
     @property
     def is_full(self) -> bool:
         """Whether the tables should be rebuilt, because most entries are probably no longer used."""
-        return len(self.described) > MOST
+        return len(self.described) > MAX_SHARDINGS
 
     def number(self, sharding: Any) -> int:
         number = self.by_id.get(id(sharding))

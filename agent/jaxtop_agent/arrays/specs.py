@@ -10,7 +10,9 @@ from jaxtop_agent import jaxprivate
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-LONGEST = 80
+# The length of the text of a sharding or a mesh.
+MAX_TEXT_CHARS = 80
+# The number of devices that a text lists.
 MOST_IDS = 8
 ANYWHERE = "on any device"
 
@@ -56,21 +58,21 @@ def sharding_text(sharding: Any) -> str:
             ids = tuple(sorted(device.id for device in sharding.device_set))
             text = "" if len(ids) == 1 else str(jaxprivate.hlo_sharding(sharding) or sharding)
     except Exception:  # a kind of sharding that this does not know
-        return shorten(legible(str(sharding)), LONGEST)
+        return shorten(legible(str(sharding)), MAX_TEXT_CHARS)
     kind = getattr(sharding, "memory_kind", None)
     memory = f" in {kind}" if kind not in (None, "device", "unpinned_host") else ""
-    return shorten(f"{text} {_devices_text(ids)}{memory}".strip(), LONGEST)
+    return shorten(f"{text} {_devices_text(ids)}{memory}".strip(), MAX_TEXT_CHARS)
 
 
 def mesh_text(mesh: Any) -> str:
     """Return the axes of a mesh and its devices."""
-    return shorten(f"a mesh of {_axes_text(mesh)} {_devices_text(_device_ids(mesh))}".strip(), LONGEST)
+    return shorten(f"a mesh of {_axes_text(mesh)} {_devices_text(_device_ids(mesh))}".strip(), MAX_TEXT_CHARS)
 
 
 def abstract_mesh_text(mesh: Any) -> str:
     """Return the axes of a mesh without devices, and how JAX places arrays along each."""
     kinds = ", ".join(getattr(kind, "name", "") for kind in getattr(mesh, "axis_types", None) or ())
-    return shorten(f"a mesh of {_axes_text(mesh)}" + (f" ({kinds})" if kinds else ""), LONGEST)
+    return shorten(f"a mesh of {_axes_text(mesh)}" + (f" ({kinds})" if kinds else ""), MAX_TEXT_CHARS)
 
 
 def _axes_text(mesh: Any) -> str:

@@ -48,14 +48,14 @@ class ArrayTable:
         self._counts: list[int] = []
         self._size = 0
         self._sent = (0, 0)  # numbers of meshes and shardings
-        self._breathe: Callable[[], object] = bool
+        self._release_gil: Callable[[], object] = bool
 
     def take(
-        self, present: list[CensusGroup], breathe: Callable[[], object]
+        self, present: list[CensusGroup], release_gil: Callable[[], object]
     ) -> wire.Arrays | wire.ArraysChange | None:
         """Return the message that brings viewers up to date; None if nothing has changed."""
         present.sort(key=attrgetter("size"), reverse=True)
-        self._breathe = breathe
+        self._release_gil = release_gil
         newly = [group for group in present[:MOST_LISTED] if group.place is None]
         size = self._size + sum(map(_length, newly))
         if not self._serial or (newly and (size > MOST_BYTES or len(self._entries) > 2 * MOST_LISTED)):
@@ -87,7 +87,7 @@ class ArrayTable:
         self._listed, self._sums, self._entries, self._counts = [], {}, [], []
         self._size = 0
         for group in present[:MOST_LISTED]:
-            self._breathe()
+            self._release_gil()
             if self._size > MOST_BYTES_AT_FIRST:
                 break
             self._list(group)
@@ -141,7 +141,7 @@ class ArrayTable:
         for each in self._sums.values():
             each.groups = each.count = each.bytes_global = each.bytes_per_device = 0
         for group in present:
-            self._breathe()
+            self._release_gil()
             if group.place is not None:
                 self._counts[group.place] = group.count
                 if self._entries[group.place].created is not group.created:  # another line created it

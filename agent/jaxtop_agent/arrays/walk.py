@@ -23,16 +23,18 @@ MOST_ARRAYS, MOST_CONTAINERS = 64, 256
 AT_ONCE = 256
 # A container with more children is read only if samples of it hold an array.
 LARGE = 512
-DEEPEST = 40
+# The depth of nested containers that is read.
+MAX_DEPTH = 40
 # Shown instead of a function if the script has registered the name.
-REGISTERED = "agent.watch"
+WATCH_FUNCTION = "agent.watch"
 # Above this number all places are forgotten, and the next walk starts from nothing.
 MOST_PATHS = 30_000
 # After this many objects of one variable the walk continues with the next.
 MOST_VISITED = 300_000
-# A variable with more than BARREN objects and no array is skipped for one census, then for twice as many, up
-# to BARREN_FOR: a model may be empty only for the moment.
-BARREN, BARREN_FOR = 500, 10
+# A variable with more objects than this and no array is skipped for one census, then for twice as many, up to
+# MAX_SKIPPED_CENSUSES: a model may be empty only for the moment.
+MAX_OBJECTS_WITHOUT_ARRAY = 500
+MAX_SKIPPED_CENSUSES = 10
 # The number of generators' arrays that are remembered.
 MOST_REMEMBERED = 1000
 
@@ -45,12 +47,12 @@ class Walk:
         array_type: type,
         kind_of: Callable[[Any], Any],
         is_time_to_breathe: Callable[[], bool],
-        breathe: Callable[[], object],
+        release_gil: Callable[[], object],
     ) -> None:
         self._array_type = array_type
         self._kind_of = kind_of
         self._is_time_to_breathe = is_time_to_breathe
-        self._breathe = breathe
+        self._release_gil = release_gil
         self._values = Values(array_type)
         self._roots: dict[tuple[Any, ...], Path] = {}
         self._made = 0
@@ -85,7 +87,7 @@ class Walk:
 
     def places_in(self, name: str, value: Any) -> dict[int, Path]:
         """Return the places of the arrays in `value`, with paths that begin with `name`."""
-        variable = self._root((name,), name, REGISTERED)
+        variable = self._root((name,), name, WATCH_FUNCTION)
         self._named = {}
         self._values.add(variable, lambda: value)
         try:
@@ -103,7 +105,7 @@ class Walk:
 
     def _walk_all(self, registered: Iterable[tuple[str, Callable[[], Any]]]) -> None:
         for name, read in registered:
-            self._values.add(self._root((name,), name, REGISTERED), read)
+            self._values.add(self._root((name,), name, WATCH_FUNCTION), read)
         generators = []
         for variable in frames.variables():
             path = self._root(variable, variable.name, variable.function)
@@ -118,8 +120,8 @@ class Walk:
             visited = self._walk(path)
             if path.ends is None or any(map(operator.is_not, path.ends, self._ends)):
                 path.ends, path.renewed = tuple(self._ends), self._census
-            is_barren = visited > BARREN and len(self._named) == before
-            path.skipped = min(BARREN_FOR, 2 * path.skipped or 1) if is_barren else 0
+            is_barren = visited > MAX_OBJECTS_WITHOUT_ARRAY and len(self._named) == before
+            path.skipped = min(MAX_SKIPPED_CENSUSES, 2 * path.skipped or 1) if is_barren else 0
             path.barren_until = self._census + path.skipped
         self._recall()
 
@@ -170,7 +172,7 @@ class Walk:
         while pending and visited < MOST_VISITED and len(self._named) <= self._most:
             if self._is_time_to_breathe():
                 self._values.let_go()
-                self._breathe()
+                self._release_gil()
             visited += self._visit(pending)
         return visited
 
@@ -200,7 +202,7 @@ class Walk:
             inner = self._sort_out(path, within, size, keys, children)
         except Exception:  # the script is changing it: it gets no names this time
             return 1
-        if depth < DEEPEST:
+        if depth < MAX_DEPTH:
             pending += [(each, 0, depth + 1) for each in reversed(inner)]
         return len(children) + 1
 

@@ -1,4 +1,4 @@
-"""What the children of this process inherit, so that those that use JAX start an agent of their own.
+"""The environment that children of this process inherit, so that a child that uses JAX starts its own agent.
 
 The variables are in the environment that the system passes on, but not in `os.environ`: the script sees and
 copies its own environment. `sitecustomize.py` takes them out again in each child that is a Python.

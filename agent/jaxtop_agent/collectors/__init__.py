@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from jaxtop_agent.arrays.watched import WatchedNames
+    from jaxtop_agent.arrays.watched_names import WatchedNames
     from jaxtop_agent.core.board import Board
     from jaxtop_agent.core.budget import CpuShare
     from jaxtop_agent.hooks.launches import Launches
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 # The collectors that also run without viewers while this process writes reports (`reporting/`).
-REPORTED = frozenset({"memory", "rhythm"})
+REPORT_COLLECTORS = frozenset({"memory", "rhythm"})
 
 
 class Collector(Protocol):

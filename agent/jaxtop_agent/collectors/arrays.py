@@ -25,7 +25,7 @@ from jaxtop_agent.core.waiting import WorkSlices
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jaxtop_agent.arrays.watched import WatchedNames
+    from jaxtop_agent.arrays.watched_names import WatchedNames
     from jaxtop_agent.core.board import Board
 
 LOOKS_AT_ONCE = 100

@@ -6,12 +6,12 @@ import os
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jaxtop.wire import HostSample, Moved
+from jaxtop.wire import HostSample, IoTotals
 from jaxtop_agent.core import budget
 from jaxtop_agent.machine import basics, disks, files, holders
 from jaxtop_agent.machine.busy import BusyThreads
 from jaxtop_agent.machine.cgroups import CgroupLimits, Groups
-from jaxtop_agent.machine.moved import Movement
+from jaxtop_agent.machine.moved_bytes import Movement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -152,7 +152,7 @@ class HostFigures:
         )
 
     def forget(self, board: Board) -> None:
-        board.sampler.host, board.sampler.moved = HostSample(), Moved()
+        board.sampler.host, board.sampler.moved = HostSample(), IoTotals()
 
     def _read(self, limits: CgroupLimits) -> _HostReading:
         return _HostReading(

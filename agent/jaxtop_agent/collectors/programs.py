@@ -14,8 +14,8 @@ from jaxtop.base.names import program_of
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.core import budget
 from jaxtop_agent.core.board import READING, Board
-from jaxtop_agent.core.waiting import breathe
-from jaxtop_agent.programs import described
+from jaxtop_agent.core.waiting import release_gil
+from jaxtop_agent.programs import executable_summary
 from jaxtop_agent.programs.buffers import peaks
 from jaxtop_agent.programs.inventories import Inventories, PerLaunch
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from jaxtop_agent.hooks.launches import Launches
-    from jaxtop_agent.programs.compiles.compilations import Compiled
+    from jaxtop_agent.programs.compiles.compilations import FunctionCompilations
     from jaxtop_agent.programs.compiles.recompilations import Recompilations
-    from jaxtop_agent.programs.described import Key
+    from jaxtop_agent.programs.executable_summary import Key
 
 # The programs that need the most memory are sent, and the rest as a count: this keeps a message below
 # MAX_TELEMETRY.
@@ -127,7 +127,7 @@ class LoadedPrograms:
     def _look(self, board: Board, *, alone: bool) -> bool:
         """Read new programs as far as this turn's time permits; return False if nothing changed."""
         listed = jaxprivate.live_executables()
-        keys = [described.key_of(each) for each in listed]
+        keys = [executable_summary.key_of(each) for each in listed]
         if keys == self._keys and not self._unread:
             return False
         read = self._read
@@ -135,12 +135,12 @@ class LoadedPrograms:
         del listed  # from here on only new programs are held, each until it is read
         until = time.thread_time() + TURN_S
         for key in [key for key in reversed(keys) if key not in read]:
-            program, computations = described.describe(new[key], alone=alone)
+            program, computations = executable_summary.describe(new[key], alone=alone)
             read[key] = _Read(program, now_ms(), computations=computations)
             self._untimed.add(key)
             if time.thread_time() > until:
                 break
-            breathe()
+            release_gil()
         self._keys, self._read = keys, {key: read[key] for key in keys if key in read}
         if self._reading is not None and self._reading[0] not in self._read:
             self._reading = None
@@ -203,7 +203,7 @@ class LoadedPrograms:
             read.has_figures = True
             return None
         if read.computations <= MOST_COUNTED_ON_CPU or jaxprivate.platform(executable) != "cpu":
-            read.program = described.with_memory(read.program, executable)
+            read.program = executable_summary.with_memory(read.program, executable)
         reading = self._inventories.read(board, key, executable, read.program, alone=alone)
         next(reading)  # from here on it holds no executable
         return key, reading
@@ -221,7 +221,7 @@ class LoadedPrograms:
         is_all = not self._unread and all(each.program is not None for each in self._read.values())
         board.programs.recorded = found if is_all else None
 
-    def _time(self, compiles: dict[str, Compiled]) -> None:
+    def _time(self, compiles: dict[str, FunctionCompilations]) -> None:
         """Note compile times: for each name, the compilation that ended last made the newest program."""
         timed: set[str] = set()
         untimed, self._untimed = self._untimed, set()
@@ -237,13 +237,13 @@ class LoadedPrograms:
 
     def _message(
         self,
-        compiles: dict[str, Compiled],
+        compiles: dict[str, FunctionCompilations],
         recompiling: frozenset[str],
         history: Recompilations | None,
     ) -> wire.Programs:
         known = {key: each.program for key, each in self._read.items() if each.program is not None}
         if len(known) > MOST_PROGRAMS:
-            chosen = set(nlargest(MOST_PROGRAMS, known, key=lambda key: described.needs(known[key])))
+            chosen = set(nlargest(MOST_PROGRAMS, known, key=lambda key: executable_summary.needs(known[key])))
             known = {key: program for key, program in known.items() if key in chosen}
         names = {program.name for program in known.values()} | recompiling
         return wire.Programs(

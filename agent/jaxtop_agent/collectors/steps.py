@@ -13,7 +13,7 @@ from jaxtop.wire import Programs, Rhythm, Window
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.core import budget
 from jaxtop_agent.core.board import READING, Board
-from jaxtop_agent.hooks.launches import REMEMBERED, THE_REST, Launches
+from jaxtop_agent.hooks.launches import MAX_LAUNCHES, THE_REST, Launches
 from jaxtop_agent.steps import work
 from jaxtop_agent.steps.figures import FunctionFacts, StepFigures
 from jaxtop_agent.steps.finder import StepFinder
@@ -40,7 +40,7 @@ class StepRhythm:
     def __init__(self, launches: Launches | None, progress: Progress) -> None:
         self._launches = launches
         self._progress = progress
-        self._recent: deque[FunctionLaunch] = deque(maxlen=REMEMBERED)
+        self._recent: deque[FunctionLaunch] = deque(maxlen=MAX_LAUNCHES)
         self._steps = StepFinder()
         self._facts = FunctionFacts()
         self._learned_from: tuple[object, ...] = ()
@@ -78,8 +78,8 @@ class StepRhythm:
             self._since_ms = now_ms() - (time.monotonic_ns() - figures.since) // 1_000_000
         board.sampler.rhythm = None if figures is None else self._message(figures, names, devices)
         if has_changed:
-            board.bells.windows.ring()
-            board.bells.activity.ring()
+            board.wakeups.windows.set()
+            board.wakeups.activity.set()
 
     def forget(self, board: Board) -> None:
         board.sampler.rhythm = None

@@ -13,7 +13,7 @@ from jaxtop_agent.core.board import Board, Topology
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jaxtop_agent.jaxprivate import declared
+    from jaxtop_agent.jaxprivate import declarations
 
 
 class TopologyOfProcess:
@@ -26,7 +26,7 @@ class TopologyOfProcess:
     def __init__(self) -> None:
         self._seen: Callable[[], Any] = lambda: None
 
-    def collect(self, board: Board, client: declared.Client | None) -> None:
+    def collect(self, board: Board, client: declarations.Client | None) -> None:
         if client is None or client is self._seen():
             return
         board.sampler.topology = Topology(
@@ -42,13 +42,13 @@ class TopologyOfProcess:
         """Keep the devices: those of a process do not change while it runs."""
 
 
-def _slice_index(device: declared.Device) -> int | None:
+def _slice_index(device: declarations.Device) -> int | None:
     """Return the slice of a TPU, or the partition of a GPU, which some versions call slice_index, too."""
     found = getattr(device, "slice_index", None)
     return getattr(device, "partition_index", None) if found is None else found
 
 
-def describe(device: declared.Device, uuid: str | None = None) -> Device:
+def describe(device: declarations.Device, uuid: str | None = None) -> Device:
     """Return a device of this process as messages have it; `uuid` is the driver's name of it."""
     coords = getattr(device, "coords", None)
     return Device(

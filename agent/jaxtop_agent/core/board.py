@@ -17,15 +17,15 @@ from jaxtop import wire
 from jaxtop.base import names
 from jaxtop.base.clock import now_ms
 from jaxtop_agent.core.capture import CaptureExchange
-from jaxtop_agent.core.threads import Bell
+from jaxtop_agent.core.threads import WakeEvent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from jaxtop_agent.programs.compiles.compilations import Compiled
+    from jaxtop_agent.programs.compiles.compilations import FunctionCompilations
     from jaxtop_agent.programs.compiles.recompilations import Recompilations
-    from jaxtop_agent.programs.executed import Executed
-    from jaxtop_agent.programs.loaded import Loaded
+    from jaxtop_agent.programs.executed_operations import ExecutedOperation
+    from jaxtop_agent.programs.loaded_executables import LoadedExecutable
 
     # The name of a program and its fingerprint.
     ProgramKey = tuple[str, str | None]
@@ -99,7 +99,7 @@ class SamplerState(msgspec.Struct):
     memory_source: str | None = None
     devices: wire.DeviceSample = wire.DeviceSample()
     host: wire.HostSample = wire.HostSample()
-    moved: wire.Moved = wire.Moved()
+    moved: wire.IoTotals = wire.IoTotals()
     rhythm: wire.Rhythm | None = None
     # The full census, for new viewers; changes are sent as messages.
     arrays: wire.Arrays | None = None
@@ -122,18 +122,18 @@ class SamplerPrograms(msgspec.Struct):
     # launch runs.
     inventories: Mapping[ProgramKey, wire.Inventory] = msgspec.field(default_factory=dict)
     ends: Mapping[ProgramKey, Mapping[str, str]] = msgspec.field(default_factory=dict)
-    executed: Mapping[ProgramKey, Mapping[str, Executed]] = msgspec.field(default_factory=dict)
+    executed: Mapping[ProgramKey, Mapping[str, ExecutedOperation]] = msgspec.field(default_factory=dict)
     # All loaded programs in the order in which they were compiled; empty until all have been read.
-    loaded: tuple[Loaded, ...] = ()
+    loaded: tuple[LoadedExecutable, ...] = ()
     # How many trace events one launch of each program produces in this process, by name; None where that is
     # unknown. The whole mapping is None until all programs have been read.
     recorded: Mapping[str, int | None] | None = None
 
 
 class CompilesState(msgspec.Struct):
-    """What JAX's threads note while they compile, in values that they share with the readers."""
+    """Notes of JAX's threads while they compile, in values that they share with the readers."""
 
-    compiled: dict[str, Compiled] = msgspec.field(default_factory=dict)  # by program name
+    compiled: dict[str, FunctionCompilations] = msgspec.field(default_factory=dict)  # by program name
     # The latest compilations with their causes; None if this JAX does not report compilations.
     history: Recompilations | None = None
 
@@ -142,7 +142,7 @@ class RegistrarState(msgspec.Struct):
     """The processes that the registrar found, and the offset from our clock to that of process 0."""
 
     roster: wire.Roster | None = None
-    kin: tuple[wire.Peer, ...] = ()  # agents of the same family in other runs
+    family_peers: tuple[wire.Peer, ...] = ()  # agents of the same family in other runs
     clock_offset: float = 0.0
     clock_error: float | None = None  # None: the clocks were not compared
 
@@ -159,7 +159,7 @@ class PublisherState(msgspec.Struct):
 
 
 class PublisherRequests(msgspec.Struct):
-    """What viewers have requested, as the publisher has read it."""
+    """The requests of viewers, as the publisher has read them."""
 
     interval: float = 1.0
     peaks: int = 0  # how often the peaks of programs were requested
@@ -168,7 +168,7 @@ class PublisherRequests(msgspec.Struct):
 
 
 class WindowsState(msgspec.Struct):
-    """What the thread that takes profiler windows has found."""
+    """The results of the thread that takes profiler windows."""
 
     can_capture: bool = True
     latest: tuple[wire.Window, ...] = ()
@@ -179,11 +179,11 @@ class HardwareState(msgspec.Struct):
 
     readings: Readings = NOTHING
     uuids: tuple[str | None, ...] = ()
-    asked_at: float | None = None  # since when, on the monotonic clock, a driver has not answered
+    requested_at: float | None = None  # since when, on the monotonic clock, a driver has not answered
 
 
 class LedgerState(msgspec.Struct):
-    """What the thread of the ledger has added up, and earlier points for new viewers.
+    """The sums of the ledger thread, and earlier points for new viewers.
 
     `logged` are the last values of the scalars that the script logs; `notable` are those of its scalars
     that are not finite or have risen, and parts of trees. `curves` are set at the end.
@@ -198,25 +198,25 @@ class LedgerState(msgspec.Struct):
 
 
 class ServedState(msgspec.Struct):
-    """What an engine serves, as the thread that reads its text has found last."""
+    """The latest figures of a serving engine, from the thread that reads its text."""
 
     figures: dict[str, float] = msgspec.field(default_factory=dict)
 
 
-class Bells(NamedTuple):
-    """The bells of the threads that wait."""
+class WakeEvents(NamedTuple):
+    """The events that wake the waiting threads."""
 
-    publisher: Bell
-    sampler: Bell
-    registrar: Bell
-    windows: Bell
-    hardware: Bell
-    libraries: Bell
-    activity: Bell
-    ledger: Bell
-    stuck: Bell
-    reports: Bell
-    served: Bell
+    publisher: WakeEvent
+    sampler: WakeEvent
+    registrar: WakeEvent
+    windows: WakeEvent
+    hardware: WakeEvent
+    libraries: WakeEvent
+    activity: WakeEvent
+    ledger: WakeEvent
+    stuck: WakeEvent
+    reports: WakeEvent
+    served: WakeEvent
 
 
 class Board:
@@ -240,7 +240,7 @@ class Board:
         self.sources: dict[str, str] = {} if sources is None else sources
         self.capture = CaptureExchange()
         self.outbox = Outbox()
-        self.bells = Bells(*(Bell() for _ in Bells._fields))
+        self.wakeups = WakeEvents(*(WakeEvent() for _ in WakeEvents._fields))
         # Set by any thread whose change must be sent at once; reset by the publisher.
         self.pulse_now = False
         # Whether this process writes reports into the script's own runs of trackers, as the reporter knows.
@@ -256,7 +256,7 @@ class Board:
         """Send a message, or leave it for the next pulse: each wake-up of the publisher has its cost."""
         self.outbox.put(message)
         if at_once:
-            self.bells.publisher.ring()
+            self.wakeups.publisher.set()
 
     def report(self, severity: str, kind: str, text: str) -> None:
         """Send an event."""
@@ -284,11 +284,11 @@ class Board:
     def stop(self) -> None:
         """Make all threads of the agent end."""
         self.stopping = True
-        for bell in self.bells:
-            bell.ring()
+        for wakeup in self.wakeups:
+            wakeup.set()
 
 
-# What to do if the system refuses something, by the number of its error.
+# The advice for a refusal of the system, by the number of its error.
 _REMEDIES = {
     errno.EMFILE: "raise the limit of open files (ulimit -n)",
     errno.EADDRNOTAVAIL: "give an address of this machine (--bind, or JAXTOP_BIND)",
@@ -297,6 +297,6 @@ _REMEDIES = {
 
 
 def off_reason(error: BaseException) -> str:
-    """Return in one line why a source is off, and what to do where that is known."""
+    """Return in one line the reason why a source is off, with advice where there is any."""
     remedy = _REMEDIES.get(error.errno or 0) if isinstance(error, OSError) else None
     return f"off: {names.reason(error)}{f'; {remedy}' if remedy else ''}"

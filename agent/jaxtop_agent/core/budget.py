@@ -11,7 +11,7 @@ import math
 from collections import deque
 from typing import NamedTuple
 
-# The first turns are close together, while they have used no more CPU seconds than this.
+# The first turns are close together until they have used this many CPU seconds.
 WARM_UP_TURNS, WARM_UP_PAUSE, WARM_UP_CPU = 3, 3.0, 0.1
 # A part that fails this many times in a row is switched off.
 MOST_FAILURES = 3
@@ -30,7 +30,8 @@ class CpuShare(NamedTuple):
 
 # Of arrays: a census of 3 ms delays the next by 6 s; the message carries its time.
 CENSUS = CpuShare(0.0005)
-# For each of the other collectors. Those of the machine take half a millisecond: every other pulse has them.
+# The same for each of the other collectors. The machine's figures take half a millisecond: every other pulse
+# has them.
 COLLECTOR = CpuShare(0.0003, 10.0)
 # Each program is read only once. At first there are many, and the user wants to see all.
 PROGRAMS = CpuShare(0.002, at_first=0.4)

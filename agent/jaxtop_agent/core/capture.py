@@ -1,4 +1,4 @@
-"""The capture that a viewer asked for: between the thread that answers viewers and the one that profiles."""
+"""The capture that a viewer requests: between the thread that answers viewers and the one that profiles."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from jaxtop.wire import BEGIN_CAPTURE, END_CAPTURE, CaptureState
 from jaxtop.wire.captures import FAILED, OPEN, STOPPING, WAITING
 
 if TYPE_CHECKING:
-    from jaxtop.wire import CaptureAsk, Request
+    from jaxtop.wire import CaptureRequest, Request
 
-# A viewer asks how far a capture is several times a second. After this time without a question it has left,
-# and the trace is dropped.
+# A viewer requests the progress of a capture several times a second. After this time without a request it has
+# left, and the trace is dropped.
 UNHEARD_S = 60.0
-# The publisher looks at least once a second. If it was held up for longer, questions may have been lost.
+# The publisher looks at least once a second. If it was held up for longer, requests may have been lost.
 HELD_UP_S = 5.0
 # The longest that the exit of the script waits for the profiler to stop, and between two looks.
 STOPS_WITHIN_S, LOOK_S = 600.0, 0.005
@@ -26,9 +26,9 @@ OVER = "this capture has ended: its viewer ended it, or was not heard for a minu
 
 
 class RequestedCapture(NamedTuple):
-    """A capture that was asked for, and when it is to begin by the common clock."""
+    """A requested capture, and when it is to begin by the common clock."""
 
-    ask: CaptureAsk
+    request: CaptureRequest
     at: float | None
 
 
@@ -49,10 +49,10 @@ NOTHING = CaptureProgress()
 
 
 class CaptureExchange:
-    """One capture at a time. `asked` is written by the publisher's thread, `progress` by the profiler's."""
+    """One capture at a time. The publisher's thread writes `requested`, the profiler's writes `progress`."""
 
     def __init__(self) -> None:
-        self.asked: RequestedCapture | None = None
+        self.requested: RequestedCapture | None = None
         self.progress = NOTHING
         self._heard_at = self._looked_at = -math.inf
         self._stops_by: float | None = None  # set when the exit begins to wait
@@ -60,41 +60,41 @@ class CaptureExchange:
 
     @property
     def has_changed(self) -> bool:
-        """Whether a capture was asked for or given up, and the profiler's thread has not seen it."""
-        asked = self.asked
-        return self.progress.id != ("" if asked is None else asked.ask.id)
+        """Whether a capture was requested or given up, and the profiler's thread has not seen it."""
+        requested = self.requested
+        return self.progress.id != ("" if requested is None else requested.request.id)
 
     # The publisher's side
 
     def answer(self, request: Request) -> tuple[str, CaptureState | None]:
         """Return why a request about a capture is refused, else "", and how far the capture is."""
-        ask, asked = request.capture, self.asked
-        if ask is None:
+        capture, requested = request.capture, self.requested
+        if capture is None:
             return "a request about a capture has to name it", None
-        is_it = asked is not None and asked.ask.id == ask.id
+        is_it = requested is not None and requested.request.id == capture.id
         self._heard_at = time.monotonic() if is_it else self._heard_at
         if request.what == BEGIN_CAPTURE:
-            if not is_it and asked is not None and self._progress_of(asked).phase != FAILED:
+            if not is_it and requested is not None and self._progress_of(requested).phase != FAILED:
                 return BUSY, None
             if not is_it:
                 at = None if request.at_ms is None else request.at_ms / 1000
-                self.asked, self._heard_at = RequestedCapture(ask, at), time.monotonic()
+                self.requested, self._heard_at = RequestedCapture(capture, at), time.monotonic()
         elif not is_it:
             return OVER, None
         elif request.what == END_CAPTURE:
-            self.asked = None
+            self.requested = None
             return "", None
-        assert self.asked is not None
-        return "", _state(self._progress_of(self.asked), ask.part)
+        assert self.requested is not None
+        return "", _state(self._progress_of(self.requested), capture.part)
 
     def forget_if_unheard(self, now: float) -> bool:
         """Drop the capture if its viewer has left; return whether it was dropped."""
         if now - self._looked_at > HELD_UP_S:
             self._heard_at = max(self._heard_at, now)
         self._looked_at = now
-        if self.asked is None or now - self._heard_at < UNHEARD_S:
+        if self.requested is None or now - self._heard_at < UNHEARD_S:
             return False
-        self.asked = None
+        self.requested = None
         return True
 
     # At exit
@@ -126,8 +126,8 @@ class CaptureExchange:
         has_waited, self._has_waited = self._has_waited, False
         return has_waited
 
-    def _progress_of(self, asked: RequestedCapture) -> CaptureProgress:
-        return self.progress if self.progress.id == asked.ask.id else NOTHING
+    def _progress_of(self, requested: RequestedCapture) -> CaptureProgress:
+        return self.progress if self.progress.id == requested.request.id else NOTHING
 
 
 def _state(progress: CaptureProgress, part: int | None) -> CaptureState:

@@ -1,4 +1,4 @@
-"""What may be a secret of the script: it is never sent."""
+"""Recognition of values that may be secrets of the script: they are never sent."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def prepare() -> None:
 
 
 class _Part(NamedTuple):
-    """What a part of a name, such as a field or the key of a dict, says about its value."""
+    """The evidence that a part of a name, such as a field or the key of a dict, gives about its value."""
 
     is_certain: bool = False
     is_possible: bool = False

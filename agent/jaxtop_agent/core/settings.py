@@ -24,7 +24,7 @@ OFF, ON = ("0", "off", "false", "no"), ("1", "on", "true", "yes")
 SHORTEST_INTERVAL, USUAL_INTERVAL, LONGEST_INTERVAL = 0.1, 1.0, 60.0
 # How many minutes the black box keeps; 0 keeps everything.
 MINUTES = 10
-# After how many seconds a run that is stuck is ended, at least and at most.
+# The bounds of the seconds after which a stuck run is ended.
 LEAST_STUCK, MOST_STUCK = 5.0, 30 * 86_400.0
 MOST_MINUTES, MOST_FLOPS, MOST_BYTES = 1e6, 1e18, 1e15
 # The source under which viewers read which settings were ignored, and the length of a value there.
@@ -33,7 +33,7 @@ LONGEST_LINEAGE, LONGEST_ROLE = 100, 40
 ROLE = "JAXTOP_ROLE"
 
 # An address with a port: all parts before it may be missing, and the path.
-SERVED = re.compile(
+SERVED_ADDRESS = re.compile(
     r"(?:http://)?(?P<host>localhost|127(?:\.\d{1,3}){3}|\[::1\])?:?(?P<port>\d{1,5})(?P<path>/[!-~]*)?",
     re.IGNORECASE,
 )
@@ -68,21 +68,21 @@ class AgentSettings(NamedTuple):
     peak_flops: int | None = None
     # A limit of the memory of each device in bytes, where the device itself reports none.
     simulated_limit: int | None = None
-    # Whether, where and under which name what the process spends its time on is written.
+    # Whether the ledger is written, its folder, and the name of the job in it.
     ledger: bool = True
     ledger_folder: Path | None = None
     lineage: str = ""
-    # What the process is for; empty if nothing says it.
+    # The role of the process; empty if nothing states it.
     role: str = ""
     # Viewers may look, but not act.
     read_only: bool = False
     # Seconds after which the agent ends a process of a run that is stuck; 0: never.
     end_if_stuck: float = 0.0
-    # The trackers into whose open runs the agent writes what it knows.
+    # The trackers whose open runs receive the agent's figures.
     report_to: tuple[str, ...] = ()
     # Where an engine serves figures that the agent reads.
     scrape: ServedAt | None = None
-    # A sentence for each value that cannot be used: why, and what is used instead.
+    # A sentence for each unusable value: the reason, and the value used instead.
     ignored: tuple[str, ...] = ()
 
     @property
@@ -111,7 +111,7 @@ def read(
     scrape: str | None = None,
 ) -> AgentSettings:
     """Return the settings in force; a value that cannot be used counts as missing, and is noted."""
-    given = _Given(
+    given = _Inputs(
         {
             "interval": interval,
             "collectives": collectives,
@@ -168,8 +168,8 @@ def bounded(interval: float) -> float:
     return min(max(finite, SHORTEST_INTERVAL), LONGEST_INTERVAL)
 
 
-class _Given:
-    """What the call and the environment set; notes what cannot be used."""
+class _Inputs:
+    """The values from the call and the environment; lists the values that cannot be used."""
 
     def __init__(self, arguments: Mapping[str, object]) -> None:
         self._arguments = arguments
@@ -228,7 +228,7 @@ class _Given:
         words = str(value or "").strip()
         if not words or words.lower() in OFF:
             return None
-        found = SERVED.fullmatch(words)
+        found = SERVED_ADDRESS.fullmatch(words)
         if found is None or not 0 < (port := int(found["port"])) < 1 << 16:
             why = "no address of this machine, such as http://127.0.0.1:8000/metrics"
             self._ignore(name, value, why, "none")

@@ -106,13 +106,13 @@ def main_ident() -> int | None:
     return found
 
 
-class Bell:
+class WakeEvent:
     """A signal from one thread to another: an eventfd, which ZeroMQ can also poll."""
 
     def __init__(self) -> None:
         self.fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
-    def ring(self) -> None:
+    def set(self) -> None:
         with suppress(OSError, ValueError):
             os.eventfd_write(self.fd, 1)
 

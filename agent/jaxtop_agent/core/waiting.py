@@ -1,4 +1,4 @@
-"""Waits for a bell or a timeout, and pauses that release the GIL to other threads."""
+"""Waits for an event or a timeout, and pauses that release the GIL to other threads."""
 
 from __future__ import annotations
 
@@ -9,39 +9,39 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jaxtop_agent.core.threads import Bell
+    from jaxtop_agent.core.threads import WakeEvent
 
-# Not 0: this thread would take the GIL back before any other thread wakes up.
-BREATH_S = 1e-5
-# The wait of a thread that only its bell should wake.
+# The pause that releases the GIL. With 0 this thread would take the GIL back before another thread wakes up.
+GIL_RELEASE_S = 1e-5
+# The wait of a thread that only its event should wake.
 IDLE_S = 3600.0
 
 
-def wait(bell: Bell, seconds: float) -> bool:
-    """Wait for the bell, at most this many seconds; return whether it rang."""
+def wait(wakeup: WakeEvent, seconds: float) -> bool:
+    """Wait for the event, at most this many seconds; return whether it was set."""
     poller = select.poll()  # select() fails in programs with more than 1,024 open files
-    poller.register(bell.fd, select.POLLIN)
-    rang = bool(poller.poll(max(0.0, seconds) * 1000))
-    if rang:
-        bell.clear()
-    return rang
+    poller.register(wakeup.fd, select.POLLIN)
+    is_set = bool(poller.poll(max(0.0, seconds) * 1000))
+    if is_set:
+        wakeup.clear()
+    return is_set
 
 
-def breathe() -> None:
+def release_gil() -> None:
     """Release the GIL to threads that wait for it."""
-    time.sleep(BREATH_S)
+    time.sleep(GIL_RELEASE_S)
 
 
 # The script waits for the GIL at most for one slice.
 SLICE_S = 0.002
 # Seconds of rest for each second of work. A script that launches small operations releases the GIL at each
 # launch. If a pause had room for only one launch, the script would make one launch per slice.
-REST = 4.0
+REST_PER_WORK_SECOND = 4.0
 # Up to this debt a pause is at most as long as a slice, so that short work ends soon.
 DEBT_S = 0.02
 
 
-class Breather:
+class GilYielder:
     """Called often during work in Python, releases the GIL after each slice."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Breather:
 
     def __call__(self) -> None:
         if time.monotonic() - self._last > SLICE_S:
-            breathe()
+            release_gil()
             self._last = time.monotonic()
 
 
@@ -80,10 +80,10 @@ class WorkSlices:
 
     def rest(self, *, briefly: bool = False) -> None:
         """Release the GIL to others; `briefly` if the caller holds objects that the script may drop."""
-        self._debt += REST * (time.thread_time() - self._cpu)
+        self._debt += REST_PER_WORK_SECOND * (time.thread_time() - self._cpu)
         if self._is_urgent():
             self._debt = 0.0
         pause = self._debt if self._debt > DEBT_S and not briefly else min(self._debt, SLICE_S)
         self._debt -= pause
-        time.sleep(max(BREATH_S, pause))
+        time.sleep(max(GIL_RELEASE_S, pause))
         self._begin()

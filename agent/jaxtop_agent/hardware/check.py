@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 OK, NOTE, BAD = "ok", "note", "bad"
 LOST = "see dmesg for its XID; a reset may help: nvidia-smi --gpu-reset, or a reboot"
-CLOSED = "an administrator can allow it: options nvidia NVreg_RestrictProfilingToAdminUsers=0"
+PERMISSION_HINT = "an administrator can allow it: options nvidia NVreg_RestrictProfilingToAdminUsers=0"
 
 
 def nvidia() -> Iterator[tuple[str, str]]:
@@ -60,7 +60,7 @@ def _gpu(nvml: Any, index: int) -> Iterator[tuple[str, str]]:
     missing = listed(gpu.refused.keys() - closed)
     yield OK, f"{place.title}: {name}" + (f"; it does not offer {missing}" if missing else "")
     if closed:
-        yield NOTE, f"GPU {index}: no permission for {listed(closed)}; {CLOSED}"
+        yield NOTE, f"GPU {index}: no permission for {listed(closed)}; {PERMISSION_HINT}"
     with suppress(nvml.NVMLError):
         if nvml.nvmlDeviceGetMigMode(handle)[0]:
             yield (

@@ -167,18 +167,18 @@ def _cuda_uuids() -> dict[int, str] | None:
     if cuda.cuDeviceGetCount(ctypes.byref(count)) != CUDA_SUCCESS:  # 3: CUDA is not initialised
         return None
     # For a MIG instance, the first version of this function returns the UUID of the whole GPU.
-    ask = getattr(cuda, "cuDeviceGetUuid_v2", None) or getattr(cuda, "cuDeviceGetUuid", None)
-    if ask is None:
+    read_uuid = getattr(cuda, "cuDeviceGetUuid_v2", None) or getattr(cuda, "cuDeviceGetUuid", None)
+    if read_uuid is None:
         return None
-    return {ordinal: uuid for ordinal in range(count.value) if (uuid := _cuda_uuid(cuda, ask, ordinal))}
+    return {ordinal: uuid for ordinal in range(count.value) if (uuid := _cuda_uuid(cuda, read_uuid, ordinal))}
 
 
-def _cuda_uuid(cuda: Any, ask: Any, ordinal: int) -> str | None:
+def _cuda_uuid(cuda: Any, read_uuid: Any, ordinal: int) -> str | None:
     device = ctypes.c_int()
     raw = (ctypes.c_ubyte * 16)()
     if cuda.cuDeviceGet(ctypes.byref(device), ordinal) != CUDA_SUCCESS:
         return None
-    if ask(ctypes.byref(raw), device) != CUDA_SUCCESS:
+    if read_uuid(ctypes.byref(raw), device) != CUDA_SUCCESS:
         return None
     digits = bytes(raw).hex()
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))

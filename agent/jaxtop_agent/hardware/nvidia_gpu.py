@@ -162,17 +162,17 @@ class Gpu:
             if self.parent is None or figure.scope is not HandleScope.ONLY_WHOLE:
                 handle = self.handle if figure.scope is HandleScope.OWN else self.whole
                 self._take(found, figure, handle)
-        self._ask(found, OF_INSTANCES, self._activity)
+        self._read(found, OF_INSTANCES, self._activity)
         is_new = self._gpm is not None and OF_INSTANCES[0] not in found  # GPM needs two samples
         if self.parent is None and not is_new:
-            self._ask_missing(found, LINK_COLUMNS, self._counters.links)
-            self._ask_missing(found, PCIE_COLUMNS, self._counters.pcie)
+            self._read_missing(found, LINK_COLUMNS, self._counters.links)
+            self._read_missing(found, PCIE_COLUMNS, self._counters.pcie)
         return found
 
-    def _ask_missing(self, found: Figures, columns: tuple[str, ...], read: Callable[[Any], Figures]) -> None:
+    def _read_missing(self, found: Figures, columns: tuple[str, ...], read: Callable[[Any], Figures]) -> None:
         """Request figures that GPM did not provide; GPM's are averages and need no further call."""
         if not found.keys() & set(columns):
-            self._ask(found, columns, lambda: read(self.handle))
+            self._read(found, columns, lambda: read(self.handle))
 
     def _take(self, found: Figures, figure: DriverFigure, handle: Any) -> None:
         if figure.is_fixed and figure.columns[0] in self._fixed:
@@ -187,11 +187,11 @@ class Gpu:
                 if value not in NOT_AVAILABLE
             }
 
-        got = self._ask(found, figure.columns, read)
+        got = self._read(found, figure.columns, read)
         if figure.is_fixed:
             self._fixed.update(got)
 
-    def _ask(self, found: Figures, columns: tuple[str, ...], read: Callable[[], Figures]) -> Figures:
+    def _read(self, found: Figures, columns: tuple[str, ...], read: Callable[[], Figures]) -> Figures:
         """Add the figures that a call returns, and remember a permanent refusal."""
         if columns[0] in self.refused:
             return {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Protocol
 
-from jaxtop_agent.machine.files import LARGEST
+from jaxtop_agent.machine.files import MAX_NUMBER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,7 +30,7 @@ class Off(Exception):
 
 
 class DriverReader(Protocol):
-    """What the hardware thread calls; any call may hang."""
+    """The calls of the hardware thread to a driver; any call may hang."""
 
     # The driver's UUID of each device, in the order of the topology.
     uuids: tuple[str | None, ...]
@@ -50,7 +50,9 @@ class DriverReader(Protocol):
 
 def columns(figures: Sequence[Figures]) -> Mapping[str, Column]:
     """Return one column per figure that any device has; values too large for a message become None."""
-    sound = [{name: value for name, value in each.items() if -LARGEST < value < LARGEST} for each in figures]
+    sound = [
+        {name: value for name, value in each.items() if -MAX_NUMBER < value < MAX_NUMBER} for each in figures
+    ]
     names = {name for each in sound for name in each}
     return {name: tuple(each.get(name) for each in sound) for name in sorted(names)}
 

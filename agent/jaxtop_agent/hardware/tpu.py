@@ -28,7 +28,7 @@ _Value = TypeVar("_Value")
 SERVICE = "/tpu.monitoring.runtime.RuntimeMetricService/"
 PORT = 8431
 # The longest that one round of calls takes, with all ports and requests.
-SECONDS = 2.0
+ROUND_TIMEOUT_S = 2.0
 
 # Column: the metric, and the factor that converts its value to the column's unit. Duty cycles are per chip.
 GAUGES: Mapping[str, tuple[str, float]] = {
@@ -202,7 +202,7 @@ def transport() -> ModuleType:
 
 def shares(ports: Collection[int]) -> Iterator[tuple[int, float]]:
     """Yield each port with the seconds that it may take: the rest, divided among it and the later ones."""
-    end = time.monotonic() + SECONDS
+    end = time.monotonic() + ROUND_TIMEOUT_S
     for left, port in zip(range(len(ports), 0, -1), ports, strict=True):
         yield port, max(0.0, end - time.monotonic()) / left
 

@@ -48,7 +48,7 @@ class Hardware:
         board = self._board
         try:
             while not board.stopping:
-                wait(board.bells.hardware, self._turn())
+                wait(board.wakeups.hardware, self._turn())
         finally:
             self._close()
 
@@ -76,7 +76,7 @@ class Hardware:
     def _read(self, topology: Topology) -> float:
         board = self._board
         started, cpu = time.monotonic(), time.thread_time()
-        board.hardware.asked_at = started
+        board.hardware.requested_at = started
         try:
             if self._reader is None:
                 self._reader = _open(topology, board.report)
@@ -89,7 +89,7 @@ class Hardware:
         except Exception as error:
             return self._fail(error)
         finally:
-            board.hardware.asked_at = None
+            board.hardware.requested_at = None
         self._failures_in_a_row = 0
         pause = max(board.requests.interval, self._throttle.pause_after(time.thread_time() - cpu))
         took = time.monotonic() - started
@@ -120,7 +120,7 @@ class Hardware:
     def _set_state(self, state: str) -> None:
         if self._board.sources.get(SOURCE) != state:
             self._board.sources[SOURCE] = state
-            self._board.bells.publisher.ring()
+            self._board.wakeups.publisher.set()
 
 
 def _open(topology: Topology, report: Report) -> DriverReader:

@@ -6,7 +6,7 @@ What is where, in the order in which to read it:
 - launches.py: launches and their times
 - compiles.py: running and finished compilations
 - checkpoints.py: what Orbax reports of checkpoints
-- raised.py: exceptions of JAX's runtime
+- exceptions.py: exceptions of JAX's runtime
 - trackers.py: numbers that the script logs with MLflow and Trackio
 - garbage.py: runs of Python's garbage collector
 - imports.py: runs code when a module has been imported

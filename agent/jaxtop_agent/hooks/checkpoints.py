@@ -28,10 +28,11 @@ COMPLETE = frozenset(
         "/jax/checkpoint/write/async/total_duration_secs",
     }
 )
-REMEMBERED = 256
+# The number of reports that are kept until the ledger reads them.
+MAX_REPORTS = 256
 
 
-class Blocked(NamedTuple):
+class BlockedSpan(NamedTuple):
     """A time in which Orbax blocked a thread, on the monotonic clock."""
 
     thread: int
@@ -46,9 +47,9 @@ class CheckpointReports:
     name = "checkpoints"
 
     def __init__(self) -> None:
-        self.blocked: deque[Blocked] = deque(maxlen=REMEMBERED)
+        self.blocked: deque[BlockedSpan] = deque(maxlen=MAX_REPORTS)
         # When a checkpoint was complete, and when it had begun.
-        self.complete: deque[tuple[float, float]] = deque(maxlen=REMEMBERED)
+        self.complete: deque[tuple[float, float]] = deque(maxlen=MAX_REPORTS)
         self._listeners = jaxprivate.MonitoringListeners(_ignore, self._ended, _ignore)
 
     def install(self) -> str:
@@ -67,7 +68,7 @@ class CheckpointReports:
             if event in COMPLETE:
                 self.complete.append((now, start))
             else:
-                self.blocked.append(Blocked(threading.get_ident(), start, now, BLOCKED[event]))
+                self.blocked.append(BlockedSpan(threading.get_ident(), start, now, BLOCKED[event]))
 
 
 def _ignore(*_: object, **__: object) -> None:

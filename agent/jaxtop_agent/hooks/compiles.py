@@ -13,7 +13,7 @@ from jaxtop.base.clock import now_ms
 from jaxtop.base.names import program_of, unwrapped
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.arrays.origins import calling
-from jaxtop_agent.programs.compiles.compilations import Compiled, steady_ms
+from jaxtop_agent.programs.compiles.compilations import FunctionCompilations, steady_ms
 from jaxtop_agent.programs.compiles.recompilations import CompilationSubject, Recompilations
 from jaxtop_agent.programs.compiles.signatures import Signature
 
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
     from jaxtop.wire import Compiling
     from jaxtop_agent.core.board import Board
-    from jaxtop_agent.jaxprivate import declared
-    from jaxtop_agent.programs.compiles.recompilations import Noted
+    from jaxtop_agent.jaxprivate import declarations
+    from jaxtop_agent.programs.compiles.recompilations import CompilationRecord
 
 # The bound keeps the agent from growing with a program that makes new functions forever.
 MOST_NAMES = 500
-EVENT: declared.Name = "/jax/core/compile/backend_compile_duration"
+EVENT: declarations.Name = "/jax/core/compile/backend_compile_duration"
 # The stages up to that event: tracing and lowering, which take as long for large functions.
-STAGES: declared.Events = {
+STAGES: declarations.Events = {
     "/jax/core/compile/jaxpr_trace_duration",
     "/jax/core/compile/jaxpr_to_mlir_module_duration",
     EVENT,
 }
 # JAX looks for a program in its persistent cache, and finds it there.
-CACHE_ASKED: declared.Name = "/jax/compilation_cache/compile_requests_use_cache"
-CACHE_HIT: declared.Name = "/jax/compilation_cache/cache_hits"
+CACHE_REQUEST: declarations.Name = "/jax/compilation_cache/compile_requests_use_cache"
+CACHE_HIT: declarations.Name = "/jax/compilation_cache/cache_hits"
 # A stage belongs to the same compilation as the stage before it if it begins within this time, or within the
 # time that the earlier stages took: JAX works on their results between two stages.
 NEXT_STAGE_WITHIN_MS = 1000
@@ -64,7 +64,7 @@ class CompiledSpan(NamedTuple):
 
 
 class _CompilationFacts(NamedTuple):
-    """What was found out about a compilation when it began."""
+    """The facts about a compilation that are known when it begins."""
 
     subject: CompilationSubject
     of_jax: bool | None = None
@@ -72,7 +72,7 @@ class _CompilationFacts(NamedTuple):
 
 
 class _Thread:
-    """The compilation of one thread: its stage, and what was found out about it so far."""
+    """The compilation of one thread: its stage, and the facts about it so far."""
 
     def __init__(self) -> None:
         self.depth = 0  # functions are traced within functions
@@ -126,9 +126,9 @@ class Compiles:
 
     def __init__(self) -> None:
         self._board: Board | None = None
-        self.compiled: dict[str, Compiled] = {}  # by program name; the board shares it
+        self.compiled: dict[str, FunctionCompilations] = {}  # by program name; the board shares it
         self.history = Recompilations(jaxprivate.setting_names)
-        self._finished: deque[tuple[int, str, int, Noted | None]] = deque(maxlen=MOST_EARLY)
+        self._finished: deque[tuple[int, str, int, CompilationRecord | None]] = deque(maxlen=MOST_EARLY)
         self._threads: dict[int, _Thread] = {}
         self.spans: deque[CompiledSpan] = deque(maxlen=MOST_SPANS)
         self._listeners = jaxprivate.MonitoringListeners(self._started, self._ended, self._happened)
@@ -188,7 +188,7 @@ class Compiles:
                     thread.from_cache, thread.facts = None, _facts(sys._getframe(1), function)
 
     def _happened(self, event: str, **facts: object) -> None:  # noqa: ARG002 - JAX's signature
-        if event in {CACHE_ASKED, CACHE_HIT}:
+        if event in {CACHE_REQUEST, CACHE_HIT}:
             with suppress(Exception):  # JAX asks even where it has no cache
                 if jaxprivate.has_persistent_cache():
                     self._thread().from_cache = event == CACHE_HIT
@@ -211,16 +211,16 @@ class Compiles:
                     if self._board is not None:
                         self._report()
 
-    def _note(self, thread: _Thread, function: str, took: int, whole_ms: int) -> Noted | None:
+    def _note(self, thread: _Thread, function: str, took: int, whole_ms: int) -> CompilationRecord | None:
         """Note a compilation under its program's name, so that functions of one name share an entry."""
         facts, thread.facts = thread.facts or _CompilationFacts(CompilationSubject(function)), None
         cached, thread.from_cache = thread.from_cache, None
-        last: Noted | None = None
+        last: CompilationRecord | None = None
         with suppress(Exception):  # without its cause it is counted all the same
             last = self.history.note(facts.subject, now_ms(), whole_ms, from_cache=cached)
         noted, name = self.compiled, program_of(function)
         if name in noted or len(noted) < MOST_NAMES:
-            noted[name] = noted.get(name, Compiled(function)).again(
+            noted[name] = noted.get(name, FunctionCompilations(function)).again(
                 steady_ms(),
                 took,
                 of_jax=facts.of_jax,
@@ -233,7 +233,7 @@ class Compiles:
 
 def _facts(frame: FrameType, function: str) -> _CompilationFacts:
     """Return the facts about a compilation that begins; nothing of JAX or the script is kept alive."""
-    found, source = jaxprivate.BeingCompiled(), ""
+    found, source = jaxprivate.FunctionToCompile(), ""
     with suppress(Exception):  # what cannot be read stays unknown
         source = calling(frame)
         found = jaxprivate.being_compiled(frame)

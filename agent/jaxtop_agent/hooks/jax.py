@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from jaxtop_agent.hooks.checkpoints import CheckpointReports
 from jaxtop_agent.hooks.compiles import Compiles
+from jaxtop_agent.hooks.exceptions import RuntimeExceptions
 from jaxtop_agent.hooks.garbage import GarbageClock
 from jaxtop_agent.hooks.launches import Launches
-from jaxtop_agent.hooks.raised import Raised
 from jaxtop_agent.hooks.trackers import TrackerCalls
 
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from jaxtop_agent.core.board import Board
     from jaxtop_agent.hooks.compiles import CompiledSpan
     from jaxtop_agent.hooks.garbage import GarbageRuns
-    from jaxtop_agent.hooks.launches import Numbered
+    from jaxtop_agent.hooks.launches import NumberedLaunch
 
 
-T = TypeVar("T", Launches, Compiles, Raised, CheckpointReports, TrackerCalls)
+T = TypeVar("T", Launches, Compiles, RuntimeExceptions, CheckpointReports, TrackerCalls)
 
 
 class Hooks:
@@ -35,7 +35,7 @@ class Hooks:
         self._states: dict[str, str | Exception] = {}
         self._compiles: Compiles | None = None
         self.launched: Launches | None = None
-        self.raised: Raised | None = None
+        self.raised: RuntimeExceptions | None = None
         self.checkpoints: CheckpointReports | None = None
         self.trackers: TrackerCalls | None = None
         self._garbage = GarbageClock(self._is_compiling_here)
@@ -45,7 +45,7 @@ class Hooks:
         self._garbage.install()
         self.launched = self._installed(Launches)
         self._compiles = self._installed(Compiles)
-        self.raised = self._installed(Raised, self._launching)
+        self.raised = self._installed(RuntimeExceptions, self._launching)
         self.checkpoints = self._installed(CheckpointReports)
         self.trackers = self._installed(TrackerCalls)
 
@@ -101,7 +101,7 @@ class Hooks:
         """Return the names of the functions that were launched since the start."""
         return self.launched.functions() if self.launched else frozenset()
 
-    def numbered(self) -> list[Numbered]:
+    def numbered(self) -> list[NumberedLaunch]:
         """Return the remembered launches with their numbers."""
         return self.launched.numbered() if self.launched else []
 

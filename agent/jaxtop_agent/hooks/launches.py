@@ -25,24 +25,27 @@ THE_REST = "(other functions)"
 # All functions of `jax.pmap` have one of these names. Each function has its own number: otherwise a step of
 # two such functions would look like two steps. The same holds for functions of one name from different lines.
 OF_PMAP = frozenset({"_fun", "call_wrapped", "_multi_slice"})
-MANY, MOST_ALIKE = "\0", 16
+# The separator between the name of a function and its number.
+NUMBER_SEPARATOR = "\0"
+# The number of functions of one name that are told apart.
+MAX_SAME_NAMES = 16
 # Appended to the names of JAX's own functions: a function of the script may have the same name.
-OF_JAX = f"{MANY}jax"
-# Each remembered launch is one float: the seconds since the start, plus SPAN times the function's number.
-# That is exact to 2 µs. It is negative for a first call.
-REMEMBERED = 1024
+OF_JAX = f"{NUMBER_SEPARATOR}jax"
+# The number of remembered launches. Each is one float: the seconds since the start, plus SPAN times the
+# function's number. The float is exact to 2 µs, and negative for a first call.
+MAX_LAUNCHES = 1024
 SPAN = 2.0**24
 
 COUNTED_BUT_NOT_NOTED_S = 0.002
 
 FAST_ONLY = "at least: first calls and functions with refs or Python callbacks are not counted"
 # Seconds: the programs that run now were launched within this time.
-AHEAD = 120.0
+MAX_LAUNCH_AHEAD_S = 120.0
 UNSEEN = "off: the process computes, but its launches are not visible"
 TAKEN = "off: JAX checks each launch itself (jax_debug_nans, jax_debug_infs)"
 
 
-class Numbered(NamedTuple):
+class NumberedLaunch(NamedTuple):
     """A launch: its monotonic time, its function, and how often that function had been launched before."""
 
     at: int
@@ -76,7 +79,7 @@ class Launches:
         # True after a window of the profiler saw programs run whose launches the hook did not see.
         self.is_blind = False
         # Floats instead of pairs: pairs would make Python's garbage collector run more often.
-        self._recent: deque[float] = deque(maxlen=REMEMBERED)
+        self._recent: deque[float] = deque(maxlen=MAX_LAUNCHES)
         # The functions that were launched outside the fast path. The first such launch of each is marked: it
         # is not a step, because others compile around it.
         self._slow_numbers: set[int] = set()
@@ -132,7 +135,7 @@ class Launches:
         try:
             name, key = jaxprivate.name_of(fun), id(fun)
             if name in OF_PMAP:
-                name, of_jax = f"{name}{MANY}{next(self._of_pmap) % MOST_ALIKE}", None
+                name, of_jax = f"{name}{NUMBER_SEPARATOR}{next(self._of_pmap) % MAX_SAME_NAMES}", None
             else:
                 of_jax = _if_there(jaxprivate.is_jaxs, fun)
                 name = self._told_apart(name, fun)
@@ -162,7 +165,7 @@ class Launches:
         if len(self._places) < MOST_NAMES:
             self._places.setdefault(name, place)
         is_first = self._places.get(name, place) == place
-        return name if is_first else f"{name}{MANY}{hash(place) % MOST_ALIKE}"
+        return name if is_first else f"{name}{NUMBER_SEPARATOR}{hash(place) % MAX_SAME_NAMES}"
 
     def install(self) -> str:
         """Count from now on, and return the state of the source; call it on the user's thread."""
@@ -203,7 +206,9 @@ class Launches:
     def names(self) -> Mapping[int, str]:
         """Return the names of the functions by their numbers."""
         if len(self._names) != len(self._named):
-            self._names = {number: name.partition(MANY)[0] for name, number in self._named.copy().items()}
+            self._names = {
+                number: name.partition(NUMBER_SEPARATOR)[0] for name, number in self._named.copy().items()
+            }
             self._functions = frozenset(self._names.values())
         return self._names
 
@@ -231,7 +236,7 @@ class Launches:
     def compare(self, window: Window) -> None:
         """Compare with a window of the profiler, which shows programs whether or not the hook saw them."""
         if window.launches:
-            began = monotonic() - (now_ms() - window.at_ms) / 1000 - AHEAD
+            began = monotonic() - (now_ms() - window.at_ms) / 1000 - MAX_LAUNCH_AHEAD_S
             self.is_blind = self.last()[0] < began
 
     def launches_since(self, at: int) -> list[FunctionLaunch]:
@@ -258,7 +263,7 @@ class Launches:
             found.append(FunctionLaunch(ns, int(function)))
         return found[::-1]
 
-    def numbered(self) -> list[Numbered]:
+    def numbered(self) -> list[NumberedLaunch]:
         """Return the remembered launches with their numbers; none if other processes may count otherwise."""
         if not self.is_shared:
             return []
@@ -270,19 +275,19 @@ class Launches:
             for each in self._numbered()
         ]
 
-    def _numbered(self) -> list[Numbered]:
+    def _numbered(self) -> list[NumberedLaunch]:
         recent, counts, names = self._recent.copy(), self.totals(), self.names()
         found = []
         for launch in (self._launch(abs(each)) for each in reversed(recent)):
             name = names[launch.function]
             counts[name] -= 1
-            found.append(Numbered(launch.at, name, counts[name]))
+            found.append(NumberedLaunch(launch.at, name, counts[name]))
         return found[::-1]
 
     def reaches_back(self, at: int) -> bool:
         """Return whether all launches after a time, in nanoseconds of the monotonic clock, are remembered."""
         recent = self._recent
-        return len(recent) < REMEMBERED or self._launch(abs(recent[0])).at <= at
+        return len(recent) < MAX_LAUNCHES or self._launch(abs(recent[0])).at <= at
 
     def counts(self) -> dict[int, int]:
         """Return the number of launches since the start, by function number; first calls included."""

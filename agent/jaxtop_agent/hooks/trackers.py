@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 MOST_OF_A_CALL, MOST_NOTED = 1024, 4096
 # A larger step is not a step; it would not fit into a message.
 LARGEST_STEP = 1 << 53
-# What MLflow itself measures of the machine is not a scalar of the script.
+# MLflow's own figures of the machine are not scalars of the script.
 _SYSTEM = "system/"
 _OF_NUMPY, _NO_NUMBERS = frozenset({"numpy", "ml_dtypes"}), frozenset({"ndarray", "bool", "bool_", "str_"})
 
@@ -43,7 +43,7 @@ class LoggedCall(NamedTuple):
     value: float
 
 
-class LoggedTo(NamedTuple):
+class LogTarget(NamedTuple):
     """Where a script logs: the tracker's own object, the run's name or id, and the largest step so far."""
 
     client: Any
@@ -149,11 +149,11 @@ class TrackerCalls:
         has_gap, self._has_gap = self._has_gap, False
         return [self._noted.popleft() for _ in range(len(self._noted))], has_gap
 
-    def last(self, tracker: str) -> LoggedTo | None:
+    def last(self, tracker: str) -> LogTarget | None:
         """Return where the script logged last with a tracker; None if it has not, or its object is gone."""
         client, run, step = self._last.get(tracker, (_ignore, "", 0))
         found = client()
-        return None if found is None else LoggedTo(found, run, step)
+        return None if found is None else LogTarget(found, run, step)
 
     def original(self, tracker: str, name: str) -> Callable[..., Any] | None:
         """Return a method as it is without us; None if it is not wrapped."""
@@ -204,7 +204,7 @@ class TrackerCalls:
 
 
 def _number(value: Any) -> float | None:
-    """Return a number that a library has already converted; None if it is none.
+    """Return a number that a library has already converted; None for other values.
 
     An array of JAX is on the host by then. One that is not ready is not waited for.
     """

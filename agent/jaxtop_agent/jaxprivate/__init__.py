@@ -1,8 +1,8 @@
 """All access to private names of JAX.
 
 JAX is read through `sys.modules`: nothing here imports it, initialises a backend or runs an operation. The
-exception is `lowered.py`, which only jaxtop's own processes use. A name that this version lacks raises
-`Missing`, which turns off only the features that need it.
+exception is `lowered_programs.py`, which only jaxtop's own processes use. A name that this version lacks
+raises `Missing`, which turns off only the features that need it.
 
 What is where, in the order in which to read it:
 
@@ -15,8 +15,8 @@ What is where, in the order in which to read it:
 - compiles.py: what JAX reports about compilations
 - errors.py: the exceptions of JAX's runtime
 - profiler.py: JAX's profiler
-- lowered.py: programs as JAX gives them to the compiler
-- declared.py: where JAX defines what all these read
+- lowered_programs.py: programs as JAX gives them to the compiler
+- declarations.py: where JAX defines what all these read
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from jaxtop_agent.jaxprivate.backends import (
     process_index,
 )
 from jaxtop_agent.jaxprivate.compiles import (
-    BeingCompiled,
+    FunctionToCompile,
     MonitoringListeners,
     being_compiled,
     has_persistent_cache,
@@ -54,7 +54,7 @@ from jaxtop_agent.jaxprivate.compiles import (
 from jaxtop_agent.jaxprivate.errors import LAUNCHES_SLOWLY, TRIES_PLATFORMS, RuntimeErrors
 from jaxtop_agent.jaxprivate.launches import LaunchHook, SlowLaunches, ThreadHooks, code_of, name_of
 from jaxtop_agent.jaxprivate.lookup import Missing, find, imported, versions
-from jaxtop_agent.jaxprivate.lowered import compiled, element_type, lowered, mlir, portable, shardy
+from jaxtop_agent.jaxprivate.lowered_programs import compiled, element_type, lowered, mlir, portable, shardy
 from jaxtop_agent.jaxprivate.profiler import Profiler
 from jaxtop_agent.jaxprivate.programs import (
     argument_cuts,

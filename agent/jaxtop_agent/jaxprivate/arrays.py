@@ -9,7 +9,12 @@ from jaxtop_agent.jaxprivate.backends import clients
 from jaxtop_agent.jaxprivate.lookup import find, imported
 
 if TYPE_CHECKING:
-    from jaxtop_agent.jaxprivate.declared import ClassesWithAttributes, GSPMDSharding, HloSharding, SetOfNames
+    from jaxtop_agent.jaxprivate.declarations import (
+        ClassesWithAttributes,
+        GSPMDSharding,
+        HloSharding,
+        SetOfNames,
+    )
 
 # Classes of JAX whose objects are shown as the one value they hold, with the attributes that may hold it.
 BOXES: ClassesWithAttributes = {

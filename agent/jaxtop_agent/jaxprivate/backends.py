@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from jaxtop_agent.jaxprivate.lookup import Missing, find, imported
 
 if TYPE_CHECKING:
-    from jaxtop_agent.jaxprivate.declared import Client, Device
+    from jaxtop_agent.jaxprivate.declarations import Client, Device
 
 
 def default_client() -> Client | None:

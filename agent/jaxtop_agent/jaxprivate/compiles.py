@@ -1,4 +1,4 @@
-"""What JAX reports about compilations."""
+"""JAX's reports about compilations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from types import FrameType
 
-    from jaxtop_agent.jaxprivate.declared import (
+    from jaxtop_agent.jaxprivate.declarations import (
         AllArguments,
         JitInfo,
         JitOptions,
@@ -30,7 +30,7 @@ _IMPLEMENTS: Name = "_pjit_call_impl_python"
 _LAUNCHERS: Names = ("_run_python_pjit", "_python_pjit_helper", "reraise_with_filtered_traceback")
 
 
-class BeingCompiled(NamedTuple):
+class FunctionToCompile(NamedTuple):
     """Facts about a function that is being compiled. Drop them soon: they hold objects of the script.
 
     `of_jax` says whether JAX itself defines it; None if that is unknown. `initializes` says that it returns
@@ -55,12 +55,12 @@ class BeingCompiled(NamedTuple):
     is_launch: bool = False
 
 
-def being_compiled(frame: FrameType | None) -> BeingCompiled:
+def being_compiled(frame: FrameType | None) -> FunctionToCompile:
     """Return the facts about the function whose compilation this frame belongs to, as far as they are known.
 
     Only frames of JAX are read: reading those of the script could keep its values alive.
     """
-    found, folder = BeingCompiled(), jax_folder()
+    found, folder = FunctionToCompile(), jax_folder()
     for _ in range(_COMPILES_WITHIN):
         # Reading the values of a traced frame would discard those that a debugger has set.
         if frame is None or frame.f_trace is not None or not frame.f_code.co_filename.startswith(folder):
@@ -76,7 +76,7 @@ def being_compiled(frame: FrameType | None) -> BeingCompiled:
     return found
 
 
-def _with_arguments(found: BeingCompiled, computation: Lowered, folder: str) -> BeingCompiled:
+def _with_arguments(found: FunctionToCompile, computation: Lowered, folder: str) -> FunctionToCompile:
     """Add what a lowered computation says about itself."""
     facts: LoweredArguments = getattr(computation, "compile_args", None) or {}
     info: AllArguments = facts.get("all_args_info")
@@ -123,7 +123,7 @@ def _settings() -> tuple[Any, ...]:
 
 
 def setting_names() -> tuple[str, ...]:
-    """Return the names of `BeingCompiled.settings`; none on versions that do not list them."""
+    """Return the names of `FunctionToCompile.settings`; none on versions that do not list them."""
     # Without it: a changed setting is reported without its name.
     listed = getattr(imported("jax._src.config"), "trace_context_names", None)
     try:
@@ -132,7 +132,7 @@ def setting_names() -> tuple[str, ...]:
         return ()
 
 
-def _with_launch(found: BeingCompiled, facts: Launch, outer: FrameType | None) -> BeingCompiled:
+def _with_launch(found: FunctionToCompile, facts: Launch, outer: FrameType | None) -> FunctionToCompile:
     """Add what the call of a compiled function says: its static arguments, and which function it is."""
     info, args, kwargs = facts.get("jit_info"), facts.get("args", ()), facts.get("kwargs", {})
     if info is None:

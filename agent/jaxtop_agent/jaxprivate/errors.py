@@ -11,9 +11,9 @@ from jaxtop_agent.jaxprivate.lookup import find, imported
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# This module tries the platforms one by one, and catches what those that are absent raise.
+# This module tries the platforms one by one, and catches the errors of absent platforms.
 TRIES_PLATFORMS = "jax._src.xla_bridge"
-# This one launches programs outside the fast path.
+# The function that launches programs outside the fast path.
 LAUNCHES_SLOWLY = "jax._src.interpreters.pxla"
 
 

@@ -1,4 +1,4 @@
-"""What JAX calls at each launch."""
+"""The hooks that JAX calls at each launch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jaxtop_agent.jaxprivate.lookup import find, imported
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jaxtop_agent.jaxprivate.declared import ExecuteReplicated
+    from jaxtop_agent.jaxprivate.declarations import ExecuteReplicated
 
 
 def name_of(function: Any) -> str:

@@ -12,7 +12,7 @@ from jaxtop_agent.jaxprivate.backends import default_client
 from jaxtop_agent.jaxprivate.lookup import find, imported, named
 
 if TYPE_CHECKING:
-    from jaxtop_agent.jaxprivate.declared import ProfileData, Session
+    from jaxtop_agent.jaxprivate.declarations import ProfileData, Session
 
 
 class Profiler:

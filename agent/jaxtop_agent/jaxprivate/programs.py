@@ -13,7 +13,7 @@ from jaxtop_agent.jaxprivate.backends import clients
 from jaxtop_agent.jaxprivate.lookup import Missing, find, imported, jax_folder
 
 if TYPE_CHECKING:
-    from jaxtop_agent.jaxprivate.declared import (
+    from jaxtop_agent.jaxprivate.declarations import (
         CompiledMemory,
         Computation,
         Executable,

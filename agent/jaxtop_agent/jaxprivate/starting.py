@@ -43,15 +43,15 @@ class _FirstStart:
         self._then = [then]  # the thread that takes it calls it
 
     def wait(self) -> None:
-        self._bridge._plugin_lock = _Door(self)
-        setattr(self._state, INITIALIZE, _Joining(self))
+        self._bridge._plugin_lock = _LockProxy(self)
+        setattr(self._state, INITIALIZE, _MethodProxy(self))
 
     def cancel(self) -> None:
         """Put JAX's own back, unless someone else has replaced ours."""
         self._then.clear()
-        if isinstance(self._bridge._plugin_lock, _Door):
+        if isinstance(self._bridge._plugin_lock, _LockProxy):
             self._bridge._plugin_lock = self.lock
-        if isinstance(vars(self._state).get(INITIALIZE), _Joining):
+        if isinstance(vars(self._state).get(INITIALIZE), _MethodProxy):
             setattr(self._state, INITIALIZE, self.initialize)
 
     def begins(self) -> None:
@@ -63,7 +63,7 @@ class _FirstStart:
         then()
 
 
-class _Door:
+class _LockProxy:
     """JAX's lock, which says when it is entered."""
 
     def __init__(self, start: _FirstStart) -> None:
@@ -80,7 +80,7 @@ class _Door:
         return getattr(self._start.lock, name)
 
 
-class _Joining:
+class _MethodProxy:
     """JAX's method, which says when it is looked up."""
 
     def __init__(self, start: _FirstStart) -> None:

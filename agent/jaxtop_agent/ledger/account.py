@@ -15,15 +15,17 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from jaxtop_agent.ledger.pieces import CLOSING, IN_JAX, IN_SCRIPT, Seconds, Sighting, Span, cut, nearest
-from jaxtop_agent.ledger.usual_gaps import Placed, UsualGaps
+from jaxtop_agent.ledger.usual_gaps import GapSample, UsualGaps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from jaxtop_agent.ledger.pieces import LaunchAt
 
-# A gap is long from this many times the usual one on, and this many seconds more.
-LONG, LONGER_S = 3.0, 0.1
+# A long gap is at least this many times as long as the usual one.
+LONG_GAP_FACTOR = 3.0
+# A long gap is at least this many seconds longer than the usual one.
+LONG_GAP_EXCESS_S = 0.1
 # A time in JAX without launches is a stall from this many seconds on, if it is also this many times as long
 # as the usual gap.
 STALL_S, STALL = 5.0, 6.0
@@ -140,7 +142,12 @@ class Account:
                 i += 1
             while self._passed < len(self._spans) and self._spans[self._passed].end <= start:
                 self._passed += 1
-            is_short = end - start <= LONGER_S and before is not None and end > since and not launch.evaluates
+            is_short = (
+                end - start <= LONG_GAP_EXCESS_S
+                and before is not None
+                and end > since
+                and not launch.evaluates
+            )
             is_empty = (i == len(seen) or seen[i].at > end) and (end <= spans_start or start >= spans_end)
             if not (is_short and is_empty):
                 self._close_gap(launch)
@@ -183,14 +190,14 @@ class Account:
         pool = self._pool_of(before, launch)
         usual = pool.usual
         samples = self._seen_in(free)
-        holds_up = usual is not None and left > usual + LONGER_S and _holds_up(samples)
+        holds_up = usual is not None and left > usual + LONG_GAP_EXCESS_S and _holds_up(samples)
         if holds_up or self._is_long(left, usual, samples):
             regular = min(left, usual or 0.0)
             self._beyond_usual(free, samples, left - regular, usual or 0.0, pool.usual_kinds)
         else:
             regular = left
             length = launch.at - start
-            pool.add(left, (Placed(each.at - start, length, each.kind) for each in samples))
+            pool.add(left, (GapSample(each.at - start, length, each.kind) for each in samples))
         pool.seconds += regular
         self._before_launch[launch.function] += left
         if pool.is_whole:
@@ -200,8 +207,8 @@ class Account:
     def _is_long(left: float, usual: float | None, samples: list[Sighting]) -> bool:
         """Whether a gap is long enough that its time beyond the usual has another cause."""
         if usual is not None:
-            return left > max(LONG * usual, usual + LONGER_S)
-        return left > LONGER_S and any(each.kind not in (IN_JAX, IN_SCRIPT) for each in samples)
+            return left > max(LONG_GAP_FACTOR * usual, usual + LONG_GAP_EXCESS_S)
+        return left > LONG_GAP_EXCESS_S and any(each.kind not in (IN_JAX, IN_SCRIPT) for each in samples)
 
     def _finish(self, pool: UsualGaps) -> None:
         spent = pool.spent()
@@ -260,7 +267,7 @@ class Account:
             return "other"
         return "stalled" if beyond > max(STALL_S, STALL * usual) else "stepping"
 
-    # What is not closed yet
+    # The open gap
 
     def _open(self, now: float, *, is_stuck: bool, is_over: bool) -> Seconds:
         if now <= self._closed:

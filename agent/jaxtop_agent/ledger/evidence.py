@@ -1,4 +1,4 @@
-"""What the stack of the main thread says about what the script does.
+"""The activity of the script, read from the stack of its main thread.
 
 Names decide: of the functions on the stack, the innermost that has a telling name or is in a telling file.
 Without one, a generator of the script on the stack produces its input.

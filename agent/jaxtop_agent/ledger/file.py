@@ -1,4 +1,4 @@
-"""The file of this process: who it is, what it spent its time on, its checkpoints, and how it ended."""
+"""The ledger file of this process: its identity, its time by kind, its checkpoints, and its end."""
 
 from __future__ import annotations
 
@@ -10,32 +10,33 @@ from jaxtop.base import debuglog, private, processes
 from jaxtop.base.names import reason
 from jaxtop.store import ledgers
 from jaxtop_agent import jaxprivate
-from jaxtop_agent.stalls.uncaught import uncaught
+from jaxtop_agent.stalls.uncaught_exception import uncaught
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from jaxtop_agent.core.board import Board
 
-# Shorter processes leave no file, unless a folder was asked for. A line stays this long after the last one.
+# Processes shorter than SHORTEST_MS leave no file, unless a folder was requested. A line that follows the
+# last one after STAYS_MS or more stays in the file.
 SHORTEST_MS, STAYS_MS = 20_000, 15_000
 # The processes of a run may write to one disk: together at most 20 times a second.
 MS_FOR_EACH_PROCESS = 50
-# What tells the attempts at a job apart, and the parts of an array of jobs.
+# The variables that distinguish the attempts at a job, and the parts of an array of jobs.
 ARRAYS = ("SLURM_ARRAY_TASK_ID", "PBS_ARRAY_INDEX", "LSB_JOBINDEX")
 ATTEMPTS = ("SLURM_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT")
 
 
-class Book:
+class LedgerWriter:
     """Writes the file of one process; used on the ledger's thread only, which the disk may hold up."""
 
-    def __init__(self, board: Board, folder: Path | None, lineage: str, *, is_asked: bool) -> None:
+    def __init__(self, board: Board, folder: Path | None, lineage: str, *, is_requested: bool) -> None:
         self._board = board
         self._folder = folder or ledgers.folder()
-        self._is_asked = is_asked
+        self._is_requested = is_requested
         self._lineage = lineage or lineage_of_job() or board.identity.name or ""
         self._worker = _name_of_worker(board.identity)
-        self._who: ledgers.Who | None = None
+        self._who: ledgers.LedgerProcess | None = None
         # The place of the next line that stays, when the last one was written, and the length of the text
         # after it, which the next line replaces.
         self._size, self._stays_ms, self._draft = 0, 0, 0
@@ -58,7 +59,7 @@ class Book:
         if self.failure or self._folder is None:
             return
         age_ms = latest.at_ms - latest.started_ms
-        if age_ms < SHORTEST_MS and not self._is_asked:
+        if age_ms < SHORTEST_MS and not self._is_requested:
             return
         topology = self._board.sampler.topology
         if self._worker and topology is None:
@@ -106,12 +107,12 @@ class Book:
             self._draft = len(padded)
         self._saves = []
 
-    def _described(self) -> ledgers.Who:
+    def _described(self) -> ledgers.LedgerProcess:
         board = self._board
         own, topology = board.identity, board.sampler.topology
         joined = (topology.process_index, topology.process_count) if topology else jaxprivate.expected()
         roster = board.registrar.roster
-        return ledgers.Who(
+        return ledgers.LedgerProcess(
             ledger=ledgers.VERSION,
             lineage=self.lineage,
             agent=own.agent,

@@ -1,4 +1,4 @@
-"""The phases that the script names with `agent.phase()`: they take precedence over what is found."""
+"""The phases that the script names with `agent.phase()`. They take precedence over samples of the stack."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from types import TracebackType
 
-# What a script may say, and the kind that it is.
+# The kind of time for each phase name that a script may use.
 KINDS = {
     "start": "starting",
     "compile": "compiling",
@@ -20,7 +20,10 @@ KINDS = {
     "save": "saving",
     "input": "input",
 }
-REMEMBERED, DEEPEST = 4096, 32
+# The number of ended phases that are kept until the ledger reads them.
+MAX_ENDED_PHASES = 4096
+# The number of phases that are open inside each other.
+MAX_OPEN_PHASES = 32
 
 
 class NamedPhase(NamedTuple):
@@ -35,12 +38,12 @@ class Phases:
     """The phases of the main thread. The script's threads enter and leave; only the main thread's count."""
 
     def __init__(self) -> None:
-        self.ended: deque[NamedPhase] = deque(maxlen=REMEMBERED)
+        self.ended: deque[NamedPhase] = deque(maxlen=MAX_ENDED_PHASES)
         self._open: list[tuple[float, str]] = []
 
     def enter(self, kind: str) -> bool:
         """Begin a phase; return False if there are too many within each other."""
-        if len(self._open) >= DEEPEST:
+        if len(self._open) >= MAX_OPEN_PHASES:
             return False
         self._open.append((monotonic(), kind))
         return True

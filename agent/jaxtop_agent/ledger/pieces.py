@@ -1,4 +1,4 @@
-"""Pieces of time: what is known of them exactly, what samples saw in them, and which belongs to which."""
+"""Pieces of time: their exact bounds, the samples in them, and the gap that each belongs to."""
 
 from __future__ import annotations
 

@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import FrameType
 
-# The innermost frames in which a wait is looked for, and the most batches counted in a buffer of Grain.
-INNERMOST, MOST = 16, 512
+# The number of innermost frames that are searched for a wait.
+MAX_FRAMES = 16
+# The number of batches that are counted in a buffer of Grain.
+MAX_COUNTED_BATCHES = 512
 # A queue of torch or multiprocessing that has no limit has this capacity or more.
-UNLIMITED = 2**20
+UNLIMITED_CAPACITY = 2**20
 _QUEUE, _PROCESSES = "queue", "multiprocessing.queues"
 _GRAIN = "grain._src.python.dataset.transformations.prefetch"
 _TORCH = "torch.utils.data.dataloader"
@@ -38,14 +40,14 @@ class Depth(NamedTuple):
     capacity: int | None
 
 
-class _Found(NamedTuple):
+class _QueueFacts(NamedTuple):
     kind: str
     target: Any
     depth: Callable[[Any], int]
     capacity: int | None
 
 
-class SeenQueue:
+class WaitedQueue:
     """The queue at which the main thread was last seen waiting; used on the thread that takes samples."""
 
     def __init__(self) -> None:
@@ -69,7 +71,7 @@ class SeenQueue:
             return None
 
     def _find(self, stack: Sequence[FrameType]) -> None:
-        found = next((each for frame in stack[:INNERMOST] if (each := _found_in(frame)) is not None), None)
+        found = next((each for frame in stack[:MAX_FRAMES] if (each := _found_in(frame)) is not None), None)
         if found is None:
             return
         is_same = self._queue is not None and self._queue() is found.target
@@ -86,23 +88,25 @@ class SeenQueue:
         return Depth(self._number, self._kind, max(0, self._depth(queue)), self._capacity)
 
 
-def _found_in(frame: FrameType) -> _Found | None:
+def _found_in(frame: FrameType) -> _QueueFacts | None:
     """Return the queue in which a function takes the next batch; None if it is not one of those known."""
     file, name = short(frame.f_code.co_filename), frame.f_code.co_name
     if name == "get" and file.endswith("multiprocessing/queues.py"):
         queue = _own(frame, _PROCESSES, "Queue")
         if queue is not None:
             most = vars(queue).get("_maxsize")
-            return _Found("multiprocessing", queue, _depth_of_processes, _limit(most))
+            return _QueueFacts("multiprocessing", queue, _depth_of_processes, _limit(most))
     elif name == "get" and file.endswith("/queue.py"):
         queue = _own(frame, _QUEUE, "Queue")
         if queue is not None:
-            return _Found("threads", vars(queue)["queue"], len, _limit(vars(queue).get("maxsize")))
+            return _QueueFacts("threads", vars(queue)["queue"], len, _limit(vars(queue).get("maxsize")))
     elif name == "__next__" and file.endswith("transformations/prefetch.py"):
         iterator = _own(frame, _GRAIN, "PrefetchDatasetIterator")
         if iterator is not None:
             most = _limit(vars(iterator).get("_target_prefetch_buffer_size"))
-            return _Found("grain", vars(iterator)["_buffer"], _ready, most and min(most, MOST))
+            return _QueueFacts(
+                "grain", vars(iterator)["_buffer"], _ready, most and min(most, MAX_COUNTED_BATCHES)
+            )
     return None
 
 
@@ -114,7 +118,7 @@ def _own(frame: FrameType, module: str, name: str) -> Any:
 
 
 def _limit(most: object) -> int | None:
-    return most if isinstance(most, int) and 0 < most < UNLIMITED else None
+    return most if isinstance(most, int) and 0 < most < UNLIMITED_CAPACITY else None
 
 
 def _depth_of_processes(queue: Any) -> int:
@@ -129,7 +133,7 @@ def _ready(buffer: Any) -> int:
     """Return how many batches at the front of Grain's buffer are there already."""
     ready = 0
     try:
-        while ready < MOST and vars(buffer[ready]).get("_state") == "FINISHED":
+        while ready < MAX_COUNTED_BATCHES and vars(buffer[ready]).get("_state") == "FINISHED":
             ready += 1
     except IndexError:  # the main thread takes from it
         pass
@@ -138,7 +142,7 @@ def _ready(buffer: Any) -> int:
 
 def _capacity_of_torch(stack: Sequence[FrameType]) -> int | None:
     """Return how many batches a loader of torch prefetches: its queue itself has no limit."""
-    for frame in stack[:INNERMOST]:
+    for frame in stack[:MAX_FRAMES]:
         if short(frame.f_code.co_filename) == "torch/utils/data/dataloader.py":
             loader = _own(frame, _TORCH, "_MultiProcessingDataLoaderIter")
             if loader is None:

@@ -21,8 +21,8 @@ MORE = 1.1
 MOST_GAPS = 2048
 
 
-class Placed(NamedTuple):
-    """What a sample saw in a gap, how long after its start, and the length of the gap."""
+class GapSample(NamedTuple):
+    """The kind that a sample saw in a gap, its time after the start, and the length of the gap."""
 
     after: float
     length: float
@@ -37,13 +37,13 @@ class UsualGaps:
         self.seconds = 0.0
         self._gaps: list[float] = []  # their lengths; of very many every second one, again and again
         self._stride, self._skipped = 1, 0
-        self.samples: list[Placed] = []
+        self.samples: list[GapSample] = []
         self.shares: dict[str, float] = {}  # of the last samples whose shares are final
         # The shares of the samples so far, and how many samples and gaps there were when they were found.
         self._so_far: tuple[int, int, dict[str, float]] = 0, 0, {}
         self._added = 0
 
-    def add(self, length: float, samples: Iterable[Placed] = ()) -> None:
+    def add(self, length: float, samples: Iterable[GapSample] = ()) -> None:
         """Add a usual gap."""
         self.lengths.append(length)
         self.samples += samples
@@ -67,7 +67,7 @@ class UsualGaps:
 
     @property
     def usual_kinds(self) -> frozenset[str]:
-        """What samples have seen in usual gaps."""
+        """The samples in usual gaps."""
         return frozenset(self.shares) | {each.kind for each in self.samples}
 
     def spent(self) -> dict[str, float]:
@@ -97,7 +97,7 @@ class UsualGaps:
         self.find_shares_anew()
 
 
-def shares_of(samples: Sequence[Placed], gaps: Sequence[float]) -> dict[str, float]:
+def shares_of(samples: Sequence[GapSample], gaps: Sequence[float]) -> dict[str, float]:
     """Return which share of these gaps each kind takes, from samples at their places in some of them.
 
     A script does the same in each gap, but gaps differ in length. What it does right after a launch is at the

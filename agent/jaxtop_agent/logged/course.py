@@ -12,24 +12,27 @@ from msgspec.structs import replace
 
 from jaxtop.wire import Rise, Scalar
 
-# What is usual is unknown with fewer values than this.
+# With fewer values than this, the usual range is unknown.
 FEWEST_VALUES = 40
 # The most samples that stand for all values; when there are more, every second one is dropped.
 MOST_SAMPLES = 256
 # The last values are not part of what is usual yet, or a loss that rises slowly would set its own limit: a
 # sixteenth of all values, within these bounds.
 FEWEST_RECENT, MOST_RECENT = 16, 256
-# A value is high if it exceeds the median by this many usual deviations and by this share, and the highest
-# of the usual values by this share of its distance from the median.
-SPREADS, SHARE, BEYOND = 10.0, 0.5, 0.5
+# A high value exceeds the median by this many usual deviations.
+RISE_DEVIATIONS = 10.0
+# A high value exceeds the median by this share of the median.
+RISE_SHARE = 0.5
+# A high value exceeds the highest usual value by this share of the distance of that value from the median.
+RISE_ABOVE_MAX = 0.5
 # The median deviation of normally distributed values, times this, is their standard deviation.
 _DEVIATION = 1.4826
 # A rise is this many high values in a row, and ends after as many that are not high.
 IN_A_ROW = 3
-# A rise that has lasted for this many values, and half as many as there were before, is what is usual now.
+# A rise becomes the usual range after this many values, and half as many as there were before.
 LONGEST_RISE = 200
 # High values with fewer others between them belong together.
-CLOSE = 8
+MAX_VALUES_BETWEEN = 8
 
 
 class Streak(NamedTuple):
@@ -67,7 +70,7 @@ class Course:
 
     @property
     def verdict(self) -> tuple[object, ...]:
-        """What viewers must know at once."""
+        """The part of the course that viewers must know at once."""
         rise = self._rise
         return self._bad > 0, self._bad > 1, self._bad_step, rise and rise.step, rise and rise.led_by
 
@@ -147,13 +150,13 @@ class Course:
         self._since_streak += 1
         if not is_high:
             return
-        is_same = self.streak is not None and self._since_streak <= CLOSE
+        is_same = self.streak is not None and self._since_streak <= MAX_VALUES_BETWEEN
         self.streak = Streak(self.streak.first if is_same and self.streak else step, step)
         self._since_streak = 0
 
 
 class UsualValues:
-    """What is usual: samples of the values so far, evenly spaced, and the highest value around each."""
+    """The usual range: samples of the values so far, evenly spaced, and the highest value around each."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -177,7 +180,7 @@ class UsualValues:
         if self.count >= self._due:
             self._due = self.count + max(4, self.count // 32)
             self._set_limit()
-        elif (beyond := value + BEYOND * (value - self._middle)) > self.limit:
+        elif (beyond := value + RISE_ABOVE_MAX * (value - self._middle)) > self.limit:
             self.limit = beyond
 
     @property
@@ -211,5 +214,7 @@ class UsualValues:
             return
         # Of three quarters: what happens now and then is in a longer time.
         top = max(*self._highest[len(self._highest) // 4 :], self._top)
-        margin = max(SPREADS * spread, SHARE * abs(middle), (1 + BEYOND) * (top - middle))
+        margin = max(
+            RISE_DEVIATIONS * spread, RISE_SHARE * abs(middle), (1 + RISE_ABOVE_MAX) * (top - middle)
+        )
         self.limit = middle + margin

@@ -25,10 +25,10 @@ MOST_COURSES = 256
 SEND_EVERY_S, SEND_EACH_S = 10.0, 0.25
 # A norm led to a rise of a loss if it was high at most this many values of the loss before.
 LEADS_WITHIN = 20
-# The origin of what the script reports to the agent.
-REPORTED = "agent"
-# The origin of what an engine serves: current figures, which are not judged.
-SERVED = "served"
+# The origin of values that the script reports to the agent.
+REPORTED_ORIGIN = "agent"
+# The origin of figures that an engine serves: they are current figures, and are not judged.
+SERVED_ORIGIN = "served"
 
 
 class Courses:
@@ -60,7 +60,7 @@ class Courses:
         self._board.ledger.logged = self._logged.latest
         for at, served in () if self._scraper is None else self._scraper.take_figures():
             for name, value in served.items():
-                self._curves.note(name, SERVED, value, at)
+                self._curves.note(name, SERVED_ORIGIN, value, at)
         if self._notes != self._notes_sent:
             self._send()
         self._send_curves()
@@ -72,12 +72,12 @@ class Courses:
             self._board.ledger.curves = last
 
     def _note_reported(self, read: ReadValue) -> None:
-        course = self._course(read.name, REPORTED, is_part=read.nonfinite is not None)
+        course = self._course(read.name, REPORTED_ORIGIN, is_part=read.nonfinite is not None)
         if course is not None and abs(read.step) < 1 << 62:
             course.note(read.step, read.value, has_gap=read.has_gap, nonfinite=read.nonfinite or 0.0)
             self._notes += 1
             if not course.is_part:
-                self._curves.note(read.name, REPORTED, read.value)
+                self._curves.note(read.name, REPORTED_ORIGIN, read.value)
 
     def _note_logged(self, read: LoggedValue) -> None:
         key = read.name, read.origin

@@ -14,8 +14,8 @@ FIRST_MS = 2_000
 # The longest time of a mean. A longer one would not fit into a message; it would take weeks to get there.
 LONGEST_MS = 86_400_000
 LONGEST_NAME = 200
-# What a float of four bytes can hold; larger values are drawn as infinite ones.
-LARGEST = 3e38
+# The largest value of a float of four bytes; larger values are drawn as infinite ones.
+MAX_VALUE = 3e38
 # A time in a file may be rounded.
 CLOCKS_DIFFER_MS = 1_000
 # Seconds between two messages with curves: fewer at first, and more with more processes or bytes.
@@ -29,7 +29,7 @@ class AllCurves:
         """Begin at the start of the process: what a file says about earlier times is of another one."""
         self._since_ms = since_ms
         # By name and origin.
-        self._keepers: dict[tuple[str, str], CurveKeeper] = {}
+        self._builders: dict[tuple[str, str], CurveBuilder] = {}
         self._new: dict[tuple[str, str], list[tuple[float, float | None]]] = defaultdict(list)
         self._came_ms: dict[tuple[str, str], int] = {}
         self._sent = 0
@@ -46,33 +46,33 @@ class AllCurves:
         """
         new, self._new = self._new, defaultdict(list)
         for key, values in new.items():
-            if key not in self._keepers and not self._makes_room(key[0]):
+            if key not in self._builders and not self._makes_room(key[0]):
                 continue
             at_ms = _times(values, self._came_ms.get(key), self._since_ms, now_ms)
-            keeper = self._keepers.setdefault(key, CurveKeeper(key[0], at_ms[0]))
+            builder = self._builders.setdefault(key, CurveBuilder(key[0], at_ms[0]))
             self._came_ms[key] = at_ms[-1]
             for (value, _), at in zip(values, at_ms, strict=True):
-                keeper.add(value, at)
+                builder.add(value, at)
         return bool(new)
 
     def pause(self, processes: int) -> float:
         """Return how many seconds to wait after curves were sent."""
-        size = sum(map(len, self._keepers.values()))
+        size = sum(map(len, self._builders.values()))
         usual = min(SEND_EVERY_S, SOON_S * self._sent)
         return max(usual, SEND_EACH_S * processes, size / BYTES_A_SECOND)
 
     def message(self, now_ms: int) -> Curves:
         self._sent += 1
-        return Curves(now_ms, tuple(each.curve() for each in self._keepers.values()))
+        return Curves(now_ms, tuple(each.curve() for each in self._builders.values()))
 
     def _makes_room(self, name: str) -> bool:
         """Return whether there is room for a new curve; the curve of a loss replaces another one."""
-        if len(self._keepers) < MOST_CURVES:
+        if len(self._builders) < MOST_CURVES:
             return True
-        others = [key for key in self._keepers if not is_loss(key[0])]
+        others = [key for key in self._builders if not is_loss(key[0])]
         if not is_loss(name) or not others:
             return False
-        del self._keepers[others[-1]]
+        del self._builders[others[-1]]
         return True
 
 
@@ -88,7 +88,7 @@ def _times(
     return [before + (now_ms - before) * number // len(values) for number in range(1, len(values) + 1)]
 
 
-class CurveKeeper:
+class CurveBuilder:
     """Adds the values of one scalar to its curve."""
 
     def __init__(self, name: str, now_ms: int) -> None:
@@ -110,7 +110,7 @@ class CurveKeeper:
         count = self._counts[place] = self._counts[place] + 1
         before = self._means[place]
         mean = value if count == 1 else before + (value - before) / count
-        self._means[place] = mean if isfinite(mean) and abs(mean) <= LARGEST else inf
+        self._means[place] = mean if isfinite(mean) and abs(mean) <= MAX_VALUE else inf
 
     def _halve(self) -> None:
         """Make one value of each two, over twice the time."""

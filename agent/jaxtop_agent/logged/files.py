@@ -1,4 +1,4 @@
-"""The files that writers have open, and what was added to one."""
+"""The files that writers have open, and the bytes added to one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the kernel reports about the machine, the container and the process, in small files.
+"""The kernel's figures of the machine, the container and the process, from small files.
 
 What is where, in the order in which to read it:
 
@@ -6,7 +6,7 @@ What is where, in the order in which to read it:
 - basics.py: memory, CPU, network and pressure of the machine, and the size of the process
 - cgroups.py: the limits of the container, and what is used of them
 - disks.py: bytes read from and written to disks
-- moved.py: how many bytes the process moves
+- moved_bytes.py: how many bytes the process moves
 - busy.py: the threads that use most CPU
 - holders.py: what holds the memory of the process: pages by kind, malloc, child processes
 """

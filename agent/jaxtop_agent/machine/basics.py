@@ -19,9 +19,11 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 MOST_OF_INTERFACES = 64 * 1024
 _TOTAL = re.compile(r"^some .*\btotal=(\d+)", re.MULTILINE)
 _MEMORY = re.compile(r"^(MemTotal|MemAvailable|Buffers|Cached|AnonPages|Shmem):\s+(\d+) kB$", re.MULTILINE)
-# In the first line of /proc/stat: the idle columns, and how many columns to add up. The columns after these
-# are the time of guests, which the user columns already include.
-IDLE, COUNTED = slice(3, 5), 8
+# The idle columns in the first line of /proc/stat.
+IDLE_COLUMNS = slice(3, 5)
+# The number of columns to add up. The columns after these are the time of guests, which the user columns
+# already include.
+COLUMN_COUNT = 8
 
 
 class MemoryParts(NamedTuple):
@@ -91,10 +93,10 @@ def parts(anonymous: int | None, cached: int | None, shared: int | None) -> Memo
 def cpu(root: str = "") -> Cpu:
     # We read only the first line: the rest has a number for each interrupt of the machine.
     name, *words = (files.text(f"{root}/proc/stat", 512) or "").partition("\n")[0].split() or [""]
-    ticks = [files.number(word) or 0 for word in words[:COUNTED]]
-    if name != "cpu" or len(ticks) < IDLE.stop:
+    ticks = [files.number(word) or 0 for word in words[:COLUMN_COUNT]]
+    if name != "cpu" or len(ticks) < IDLE_COLUMNS.stop:
         return Cpu()
-    return Cpu(sum(ticks) - sum(ticks[IDLE]), sum(ticks))
+    return Cpu(sum(ticks) - sum(ticks[IDLE_COLUMNS]), sum(ticks))
 
 
 def network(root: str = "") -> Network:

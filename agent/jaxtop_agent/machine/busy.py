@@ -17,12 +17,12 @@ from jaxtop_agent.machine import files
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-SHOWN = 3
+SHOWN_THREADS = 3
 # The seconds between two readings. A JAX process has hundreds of threads, so a reading every second would
 # cost more than the rest of the agent.
-EVERY = 2.5
+READ_INTERVAL_S = 2.5
 # The least share of one core that is reported.
-LEAST = 0.05
+MIN_CORE_SHARE = 0.05
 # Reading more threads than this would itself use much CPU.
 MOST_THREADS = 4096
 
@@ -38,7 +38,7 @@ class BusyThreads:
     def look(self) -> tuple[BusyThread, ...]:
         """Return the busiest threads between the last two readings, the busiest first."""
         at = time.monotonic()
-        if self._before is not None and at < self._before[0] + EVERY:
+        if self._before is not None and at < self._before[0] + READ_INTERVAL_S:
             return self._found
         now = _clocks(self._own())
         before, self._before = self._before, (at, now)
@@ -51,9 +51,9 @@ class BusyThreads:
 
 
 def _busiest(earlier: dict[int, float], now: dict[int, float], elapsed: float) -> tuple[BusyThread, ...]:
-    least = LEAST * elapsed
+    least = MIN_CORE_SHARE * elapsed
     used = {task: took for task in now if (took := now[task] - earlier.get(task, 0.0)) >= least}
-    busiest = sorted(used, key=used.__getitem__, reverse=True)[:SHOWN]
+    busiest = sorted(used, key=used.__getitem__, reverse=True)[:SHOWN_THREADS]
     python, found = _python_names(busiest), []
     for task in busiest:
         name = python.get(task) or (files.text(f"/proc/self/task/{task}/comm") or "").strip() or str(task)

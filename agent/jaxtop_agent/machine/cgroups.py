@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     _Limit = Callable[[str, bool], float | None]
 
-DEEPEST = 32
+# The number of nested groups that are read.
+MAX_DEPTH = 32
 MOST_OF_MOUNTS = 256 * 1024
 
 
@@ -255,6 +256,6 @@ def _relative_path(path: str, top: str) -> str | None:
 
 def _upwards(path: str) -> tuple[str, ...]:
     paths = [path]
-    while paths[-1] and len(paths) < DEEPEST:
+    while paths[-1] and len(paths) < MAX_DEPTH:
         paths.append(paths[-1].rpartition("/")[0])
     return tuple(paths)

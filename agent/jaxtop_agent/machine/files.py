@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 
-MOST = 16 * 1024
+# The bytes that are read of a file, unless the caller needs more.
+MAX_FILE_BYTES = 16 * 1024
 # The bound of a number in a message. A container without a limit reports a number near it.
-LARGEST = 1 << 62
+MAX_NUMBER = 1 << 62
 
 
-def text(path: str, most: int = MOST) -> str | None:
+def text(path: str, most: int = MAX_FILE_BYTES) -> str | None:
     """Return the content of the file, cut to whole lines if it is longer than `most`."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -34,7 +35,7 @@ def number(content: str | None) -> int | None:
     if not content.isascii() or not content.isdecimal() or len(content) > 19:
         return None
     value = int(content)
-    return value if value < LARGEST else None
+    return value if value < MAX_NUMBER else None
 
 
 def numbers(content: str | None, between: str = " ") -> dict[str, int]:

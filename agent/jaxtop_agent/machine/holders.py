@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 
 _KINDS = re.compile(r"^(VmLck|VmPin|RssAnon|RssFile|RssShmem):\s+(\d+) kB$", re.MULTILINE)
 # The share of a core that malloc's state may take, and that child processes may take.
-SHARE = 0.0001
+MAX_CORE_SHARE = 0.0001
 # Malloc's locks are held while it counts its free blocks, up to 0.2 µs each: 80 µs in a process of JAX, 20 ms
-# with 100,000 blocks. If it took longer than this twice, in seconds of CPU, it is asked again after a rest.
-LONGEST, REST = 0.003, 600.0
+# with 100,000 blocks. After two readings that took longer than this, in seconds of CPU, the next one comes
+# after a rest.
+MAX_MALLOC_CPU_S = 0.003
+MALLOC_REST_S = 600.0
 # The seconds between two looks at child processes, and how many processes or threads are looked at.
 CHILDREN_EVERY, MOST_CHILDREN = 10.0, 256
 
@@ -74,12 +76,12 @@ class Malloc:
             before = time.thread_time()
             self._last = self._call()
             took = time.thread_time() - before
-            was_long, self._was_long = self._was_long, took > LONGEST
+            was_long, self._was_long = self._was_long, took > MAX_MALLOC_CPU_S
             if was_long and self._was_long:
                 self._last = MallocBytes()
-                self._due = time.monotonic() + REST
+                self._due = time.monotonic() + MALLOC_REST_S
             else:
-                self._due = time.monotonic() + took / SHARE
+                self._due = time.monotonic() + took / MAX_CORE_SHARE
         return self._last
 
 
@@ -109,11 +111,11 @@ def _mallinfo() -> Callable[[], MallocBytes] | None:
         if not base_of("malloc") or base_of("malloc") != base_of("mallinfo2"):  # such as jemalloc
             return None
 
-        def ask() -> MallocBytes:
+        def read() -> MallocBytes:
             found = call()
             return MallocBytes(found.uordblks, found.hblkhd, found.fordblks)
 
-        return ask
+        return read
     return None
 
 
@@ -130,7 +132,7 @@ class Children:
             before = time.thread_time()
             self._last = self._measure()
             took = time.thread_time() - before
-            self._due = time.monotonic() + max(CHILDREN_EVERY, took / SHARE)
+            self._due = time.monotonic() + max(CHILDREN_EVERY, took / MAX_CORE_SHARE)
         return self._last
 
     def _measure(self) -> ChildBytes:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from jaxtop import wire
 from jaxtop.base.names import legible, shorten
-from jaxtop_agent.core.waiting import BREATH_S, SLICE_S
+from jaxtop_agent.core.waiting import GIL_RELEASE_S, SLICE_S
 from jaxtop_agent.native import calls, names, tasks, telling
 from jaxtop_agent.native.memory import OwnMemory, UnwindError
 from jaxtop_agent.native.symbols import CodePlace, function_names
@@ -67,7 +67,7 @@ class TimeLimit:
             return
         if now > self._wall or time.thread_time() > self._cpu:
             raise UnwindError("its time is over")
-        time.sleep(BREATH_S)
+        time.sleep(GIL_RELEASE_S)
         self._slice = time.monotonic() + SLICE_S
 
 

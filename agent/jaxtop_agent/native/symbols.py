@@ -55,7 +55,7 @@ class _Candidate(NamedTuple):
 
 
 def function_names(
-    memory: OwnMemory, found: ElfObject, places: Iterable[CodePlace], breathe: Callable[[], None]
+    memory: OwnMemory, found: ElfObject, places: Iterable[CodePlace], release_gil: Callable[[], None]
 ) -> dict[CodePlace, str]:
     """Return the names of functions of one object; raise `UnwindError` or OSError without its file."""
     if not found.path.startswith("/"):
@@ -65,16 +65,16 @@ def function_names(
         head = os.pread(file, COMPARED, 0)
         if not head or head != memory.read(found.start, len(head)):
             raise UnwindError(f"{found.path} on disk is not what is in memory")
-        return names_in(file, head, places, breathe)
+        return names_in(file, head, places, release_gil)
     finally:
         os.close(file)
 
 
 def names_in(
-    file: int, head: bytes, places: Iterable[CodePlace], breathe: Callable[[], None]
+    file: int, head: bytes, places: Iterable[CodePlace], release_gil: Callable[[], None]
 ) -> dict[CodePlace, str]:
     """Return the names of functions in an open file that begins with `head`."""
-    search, tables = _Search(file, places, breathe), _tables(file, head)
+    search, tables = _Search(file, places, release_gil), _tables(file, head)
     for table, (offset, size, _) in enumerate(tables):
         search.read(table, offset, size)
     return {place: _text(file, tables[each.table][2] + each.name) for place, each in search.best.items()}
@@ -83,8 +83,8 @@ def names_in(
 class _Search:
     """The best symbol found so far for each place."""
 
-    def __init__(self, file: int, places: Iterable[CodePlace], breathe: Callable[[], None]) -> None:
-        self._file, self._breathe = file, breathe
+    def __init__(self, file: int, places: Iterable[CodePlace], release_gil: Callable[[], None]) -> None:
+        self._file, self._release_gil = file, release_gil
         self._by_address: dict[int, list[CodePlace]] = {}
         for place in places:
             for address in {place.at, place.start}:
@@ -105,7 +105,7 @@ class _Search:
             high = np.searchsorted(self._sought, begins + np.maximum(symbols["size"], 1))
             for index in np.flatnonzero((high > low) & (symbols["section"] != 0)).tolist():
                 self._enter(table, symbols[index], self._addresses[low[index] : high[index]])
-            self._breathe()
+            self._release_gil()
 
     def _enter(self, table: int, symbol: Any, addresses: list[int]) -> None:
         kind, at, name = int(symbol["kind"]), int(symbol["at"]), int(symbol["name"])

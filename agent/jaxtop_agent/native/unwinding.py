@@ -77,11 +77,11 @@ class _Known(NamedTuple):
 class Unwinder:
     """Unwinds several threads; what it learns about an address is used again."""
 
-    def __init__(self, memory: OwnMemory, breathe: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, memory: OwnMemory, release_gil: Callable[[], None] = lambda: None) -> None:
         self._memory = memory
         self._objects = ElfObjects(memory)
         self._known: dict[int, _Known] = {}
-        self._breathe = breathe
+        self._release_gil = release_gil
 
     def walk(self, pc: int, sp: int) -> RawStack:
         """Return the stack; it never raises for what is in memory."""
@@ -106,7 +106,7 @@ class Unwinder:
                 if after is None:
                     return RawStack(tuple(frames), "")
                 registers, is_innermost = after, known.is_signal
-                self._breathe()
+                self._release_gil()
         except UnwindError as error:
             return RawStack(tuple(frames), str(error))
         return RawStack(tuple(frames), f"it has more than {MOST_RAW_FRAMES} frames")

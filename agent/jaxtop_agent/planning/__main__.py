@@ -15,7 +15,7 @@ from jaxtop.base.names import reason
 from jaxtop.features.planning.messages import Began, CompileRequest, Said, TakenText
 from jaxtop.wire.probing import FAILED
 from jaxtop_agent.planning.building import build
-from jaxtop_agent.planning.lowered import CannotCompile, parse, read
+from jaxtop_agent.planning.lowered_program import CannotCompile, parse, read
 
 # Compiling may take all cores, and the run may be on this machine. At the lowest priority it would never
 # end where other processes use all cores.
@@ -37,19 +37,19 @@ def main() -> None:
     os._exit(0)
 
 
-def work(asked: CompileRequest, pipe: IO[bytes]) -> None:
+def work(request: CompileRequest, pipe: IO[bytes]) -> None:
     """Take the text of the program that the run has, and compile it for each candidate."""
     import jax
 
-    content, taken = take(asked)
+    content, taken = take(request)
     _send(pipe, taken)
     devices = jax.devices("cpu")
-    for number, wanted in enumerate(asked.wanted):
+    for number, wanted in enumerate(request.wanted):
         _send(pipe, Began(number))
-        _send(pipe, build(content, number, wanted, asked.axes, devices))
+        _send(pipe, build(content, number, wanted, request.axes, devices))
 
 
-def take(asked: CompileRequest) -> tuple[bytes, TakenText]:
+def take(request: CompileRequest) -> tuple[bytes, TakenText]:
     """Return a text whose arguments have the bytes of the running program's; else the newest.
 
     Of several, it is the one whose shardings name most axes: JAX compiles a program again where its results
@@ -57,14 +57,14 @@ def take(asked: CompileRequest) -> tuple[bytes, TakenText]:
     """
     first, why_not = None, ""
     best: tuple[int, bytes, str] | None = None
-    for file in asked.files:
+    for file in request.files:
         content = Path(file).read_bytes()
         try:
             program = read(parse(content))
         except CannotCompile as error:
             why_not = why_not or f"{Path(file).name}: {error}"
             continue
-        if asked.argument_bytes in {None, program.argument_bytes}:
+        if request.argument_bytes in {None, program.argument_bytes}:
             if best is None or program.named_axes > best[0]:
                 best = program.named_axes, content, file
         elif first is None:
@@ -74,9 +74,8 @@ def take(asked: CompileRequest) -> tuple[bytes, TakenText]:
     if first is None:
         raise CannotCompile(why_not)
     content, file, own = first
-    note = (
-        f"its arguments take {own:,} bytes of a device, those of the running program {asked.argument_bytes:,}"
-    )
+    running = f"those of the running program {request.argument_bytes:,}"
+    note = f"its arguments take {own:,} bytes of a device, {running}"
     return content, TakenText(file, note)
 
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from jaxtop import wire
 from jaxtop.features.planning.messages import CompilationEnded
 from jaxtop_agent import jaxprivate
-from jaxtop_agent.planning.lowered import CannotCompile, parse, read
+from jaxtop_agent.planning.lowered_program import CannotCompile, parse, read
 from jaxtop_agent.planning.rewriting import rewrite, unnamed
 from jaxtop_agent.programs import fitting, hlo, inventories
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from jaxtop.features.planning.messages import Axes, WantedCandidate
-    from jaxtop_agent.planning.lowered import LoweredProgram
+    from jaxtop_agent.planning.lowered_program import LoweredProgram
 
 
 def build(

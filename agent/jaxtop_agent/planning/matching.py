@@ -32,7 +32,7 @@ class Side(NamedTuple):
     is_open: bool = False
 
 
-class Matched(NamedTuple):
+class MatchedShardings(NamedTuple):
     """The new sharding of each side, None if it stays; and the names of the sides that stay in doubt."""
 
     parts: tuple[Parts | None, ...]
@@ -63,7 +63,7 @@ class _Ends:
 
 def match(
     sides: Sequence[Side], arrays: Iterable[NamedArray], least_common: int = 0, unused: Container[str] = ()
-) -> Matched:
+) -> MatchedShardings:
     """Match by shape, data type and today's sharding; if several arrays remain, by the ends of their names.
 
     A side matches only arrays whose names end with at least `least_common` of the same steps. `unused` axes
@@ -84,7 +84,7 @@ def match(
         meant = set() if own is None else own.find(_steps(side.name), least_common)
         found.append(next(iter(meant)) if len(meant) == 1 else None)
         doubtful += [side.name] if len(meant) > 1 else []
-    return Matched(tuple(found), tuple(doubtful))
+    return MatchedShardings(tuple(found), tuple(doubtful))
 
 
 def _without_axes(parts: Parts, unused: Container[str]) -> Parts:

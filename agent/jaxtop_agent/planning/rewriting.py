@@ -13,14 +13,21 @@ from msgspec.structs import replace
 
 from jaxtop.features.planning.messages import NamedArray, trimmed
 from jaxtop_agent import jaxprivate
-from jaxtop_agent.planning.lowered import SHARDING, CannotCompile, attributes, axes_of, each_of, meshes
+from jaxtop_agent.planning.lowered_program import (
+    SHARDING,
+    CannotCompile,
+    attributes,
+    axes_of,
+    each_of,
+    meshes,
+)
 from jaxtop_agent.planning.matching import match
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from jaxtop.features.planning.messages import Axes, Parts, WantedCandidate
-    from jaxtop_agent.planning.lowered import LoweredProgram
+    from jaxtop_agent.planning.lowered_program import LoweredProgram
     from jaxtop_agent.planning.matching import Side
 
 _MANUAL = "sdy.manual_computation"
@@ -103,28 +110,28 @@ def _reshard(program: LoweredProgram, arrays: Sequence[NamedArray], sizes: dict[
     found = match(program.arguments, list(_as_written(arrays, program.module.context)), unused=unused)
     if found.doubtful:
         yield f"{_some(found.doubtful)} may be several arrays of the run: sharded as today"
-    asked = [
+    requested = [
         side.parts if parts is None else parts
         for side, parts in zip(program.arguments, found.parts, strict=True)
     ]
-    uneven = _write(program, "arg_attrs", program.arguments, asked, sizes)
+    uneven = _write(program, "arg_attrs", program.arguments, requested, sizes)
     if uneven:
         yield f"{_some(uneven)} cannot be divided evenly: replicated over that dimension"
-    _write(program, "res_attrs", program.results, list(_result_shardings(program, asked)), sizes)
+    _write(program, "res_attrs", program.results, list(_result_shardings(program, requested)), sizes)
 
 
-def _result_shardings(program: LoweredProgram, asked: Sequence[Parts | None]) -> Iterator[Parts | None]:
+def _result_shardings(program: LoweredProgram, requested: Sequence[Parts | None]) -> Iterator[Parts | None]:
     """Yield the sharding of each result: that of the argument with the same memory or the same name."""
     arguments = [
         NamedArray(side.name, side.shape, side.dtype, side.parts, parts)
-        for side, parts in zip(program.arguments, asked, strict=True)
+        for side, parts in zip(program.arguments, requested, strict=True)
         if side.parts is not None and parts is not None
     ]
     named = match(program.results, arguments, least_common=1).parts
     for number, side in enumerate(program.results):
         donor = program.donated.get(number)
         if donor is not None and program.arguments[donor].parts == side.parts:
-            yield asked[donor]
+            yield requested[donor]
         else:
             yield side.parts if named[number] is None else named[number]
 
@@ -146,7 +153,7 @@ def _write(
     program: LoweredProgram,
     name: str,
     sides: Sequence[Side],
-    asked: Sequence[Parts | None],
+    requested: Sequence[Parts | None],
     sizes: dict[str, int],
 ) -> list[str]:
     """Write the shardings that differ from today's; return the names of sides with an uneven division."""
@@ -154,7 +161,7 @@ def _write(
     mesh = next(op for op in meshes(program.module) if axes_of(op))
     symbol = ir.StringAttr(mesh.attributes["sym_name"]).value
     written, uneven = each_of(program.main, name, len(sides)), []
-    for number, (side, parts) in enumerate(zip(sides, asked, strict=True)):
+    for number, (side, parts) in enumerate(zip(sides, requested, strict=True)):
         if side.parts is None or parts is None:
             continue
         filled = (*parts, *((),) * (len(side.shape) - len(parts)))

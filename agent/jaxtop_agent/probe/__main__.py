@@ -51,26 +51,26 @@ def probe(arguments: argparse.Namespace, reporter: Reporter) -> None:
     import jax
 
     began = time.monotonic()
-    asked = msgspec.json.decode(arguments.asked, type=ProbeRequest)
-    _join(arguments, asked.patience_s, reporter)
+    request = msgspec.json.decode(arguments.asked, type=ProbeRequest)
+    _join(arguments, request.patience_s, reporter)
     reporter.send(Stage("looking for devices"))
     try:
         own, devices = jax.local_devices(), jax.devices()
     except Exception as error:  # the exception type varies with version and platform
         raise planning.Unfit(f"JAX finds no devices: {str(error) or type(error).__name__}") from error
-    store = Store(jax.process_index(), jax.process_count(), asked.patience_s)
+    store = Store(jax.process_index(), jax.process_count(), request.patience_s)
     here = _described_process(store.process, own)
     store.put(f"here/{store.process}", here)
     made: ProbePlan | None = None
     if store.process == 0:
         everyone = [store.get(f"here/{i}", Here, i) for i in range(store.processes)]
         reporter.send(Stage("choosing sizes"))
-        made = planning.plan(asked, everyone, devices, own)
+        made = planning.plan(request, everyone, devices, own)
     plan = store.decided_by_first("plan", made, ProbePlan)
     reporter.send(plan)
     rounds = _devices(plan, own, store, reporter)
-    left = asked.seconds - (time.monotonic() - began)
-    met = meetings.measure(plan, max(asked.seconds / 4, left), store, reporter)
+    left = request.seconds - (time.monotonic() - began)
+    met = meetings.measure(plan, max(request.seconds / 4, left), store, reporter)
     store.put(f"report/{store.process}", ProbeReport(here, rounds, tuple(met)))
     reporter.send(Stage("gathering"))
     if store.process == 0:

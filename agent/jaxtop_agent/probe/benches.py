@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # The part of a slot that is launched before waiting: waits then cost little, and end near the slot's end.
 BATCH = 0.25
-# With fewer launches the median of a latency says little.
+# The number of launches from which the median of a latency is meaningful.
 LEAST_LAUNCHES = 5
 # The effects of heat and shared power appear only after a while.
 TOGETHER_SLOTS = 10

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from jaxtop.wire.probing import COLLECTIVES, Meeting, Met, ProbePlan, Stage
+from jaxtop.wire.probing import COLLECTIVES, CollectiveMeasurement, Meeting, ProbePlan, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +18,7 @@ LEAST_LAUNCHES, MOST_LAUNCHES = 7, 40
 ITEM = 4  # bytes of a float32
 
 
-def measure(plan: ProbePlan, seconds: float, store: Store, reporter: Reporter) -> list[Met]:
+def measure(plan: ProbePlan, seconds: float, store: Store, reporter: Reporter) -> list[CollectiveMeasurement]:
     """Measure as many collectives as fit the time; only the clock of process 0 decides."""
     end = time.monotonic() + seconds
     found = []
@@ -32,7 +32,11 @@ def measure(plan: ProbePlan, seconds: float, store: Store, reporter: Reporter) -
         budget = (end - time.monotonic()) / (len(plan.meetings) - number)
         launches = store.decided_by_first(f"launches/{number}", _launches(meeting, plan, once, budget), int)
         times = [collective.launch(i) for i in range(launches)]
-        found.append(Met(number, tuple(whole for whole, _ in times), tuple(first for _, first in times)))
+        found.append(
+            CollectiveMeasurement(
+                number, tuple(whole for whole, _ in times), tuple(first for _, first in times)
+            )
+        )
     return found
 
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 # Seconds that other processes wait longer than process 0.
 GRACE_S = 10.0
-# How often the script has asked. All processes ask in the same order, so the number names the question.
-_asked = 0
+# The number of calls of the script. All processes call in the same order, so it names the call.
+_call_number = 0
 
 
 def devices() -> list[Any]:
@@ -78,10 +78,10 @@ def _agreed(
 
     A different order of devices in different processes would make their programs wait for each other forever.
     """
-    global _asked  # noqa: PLW0603 - counts the calls of this process
+    global _call_number  # noqa: PLW0603 - counts the calls of this process
     if processes == 1:
         return decide([here])
-    _asked += 1
+    _call_number += 1
     try:
         # Process 0 also says which other process is late, if it has the time.
         store = Store(process, processes, patience + (GRACE_S if process else 0), "best_devices")
@@ -92,26 +92,26 @@ def _agreed(
         )
         alike = (KnownDevice(device.id, device.process_index) for device in devices())
         return decide([Offer(here.wanted, tuple(alike))])
-    own = f"figures/{_asked}/{process}"
+    own = f"figures/{_call_number}/{process}"
     store.put(own, here)
     choice: Choice | None = None
     try:
         if process == 0:
             choice = _decided(store, processes, decide)
-        choice = store.decided_by_first(f"choice/{_asked}", choice, Choice)
+        choice = store.decided_by_first(f"choice/{_call_number}", choice, Choice)
     except NotArrived as error:
         return Choice(error=str(error), is_late=True)
     with suppress(Exception):  # the store would grow by a few hundred bytes
         store.remove(own)
-        if process == 0 and _asked > 1:  # all have asked again, so all have read it
-            store.remove(f"choice/{_asked - 1}")
+        if process == 0 and _call_number > 1:  # all have asked again, so all have read it
+            store.remove(f"choice/{_call_number - 1}")
     return choice
 
 
 def _decided(store: Store, processes: int, decide: Callable[[Sequence[Offer]], Choice]) -> Choice:
     try:
         return decide(
-            [store.get(f"figures/{_asked}/{process}", Offer, process) for process in range(processes)]
+            [store.get(f"figures/{_call_number}/{process}", Offer, process) for process in range(processes)]
         )
     except NotArrived as error:
         return Choice(error=str(error), is_late=True)

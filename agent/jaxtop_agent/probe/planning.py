@@ -1,4 +1,4 @@
-"""What a probe measures, and how much; process 0 decides once, from what all processes report."""
+"""The plan of a probe: measurements and their sizes. Process 0 decides once, from all reports."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class Unfit(Exception):
 
 
 def plan(
-    asked: ProbeRequest, everyone: Sequence[Here], devices: Sequence[Any], own: Sequence[Any]
+    request: ProbeRequest, everyone: Sequence[Here], devices: Sequence[Any], own: Sequence[Any]
 ) -> ProbePlan:
     """Return the plan for all processes; matrix sizes are tried on the first of its `own` devices."""
-    _must_fit(asked.mesh, len(devices))
+    _must_fit(request.mesh, len(devices))
     is_cpu = devices[0].platform == "cpu"
     # CPU devices share the cores, so "together" says nothing about them.
-    benches = [name for name in BENCHES if name in (asked.only or BENCHES)]
-    if is_cpu and not asked.only:
+    benches = [name for name in BENCHES if name in (request.only or BENCHES)]
+    if is_cpu and not request.only:
         benches.remove("together")
     turns = turns_of(everyone)
     dtype = "float32" if is_cpu else "bfloat16"
@@ -49,13 +49,13 @@ def plan(
     size = _matrix_size(own[0], dtype, array) if {"matmul", "together"} & set(benches) else SIZES[0]
     axes: tuple[tuple[str, int], ...] = ()
     meetings: tuple[Meeting, ...] = ()
-    if (COLLECTIVES in asked.only or not asked.only) and len(devices) > 1:
-        axes, meetings = collectives(asked, everyone, devices, most=array)
+    if (COLLECTIVES in request.only or not request.only) and len(devices) > 1:
+        axes, meetings = collectives(request, everyone, devices, most=array)
     most_devices = max(len(each.devices) for each in everyone)
     share = LOCAL_SHARE if meetings else 0.9
     slots = (max(turns) + 1) * most_devices * sum(name != "together" for name in benches)
     slots += TOGETHER_SLOTS * ("together" in benches)
-    rounds, slot = _rounds_and_slot(asked.seconds * share, slots)
+    rounds, slot = _rounds_and_slot(request.seconds * share, slots)
     return ProbePlan(
         benches=tuple(benches),
         rounds=rounds,
@@ -134,10 +134,10 @@ def _timed(step: Any, a: Any, b: Any) -> float:
 
 
 def collectives(
-    asked: ProbeRequest, everyone: Sequence[Here], devices: Sequence[Any], most: int
+    requested: ProbeRequest, everyone: Sequence[Here], devices: Sequence[Any], most: int
 ) -> tuple[tuple[tuple[str, int], ...], tuple[Meeting, ...]]:
     """Return the axes, and every kind of collective over each axis in a few sizes, the middle sizes first."""
-    axes, grid = _mesh(asked.mesh, everyone, devices)
+    axes, grid = _mesh(requested.mesh, everyone, devices)
     groups = {
         name: tuple(tuple(int(device.id) for device in group) for group in _along(grid, number))
         for number, (name, size) in enumerate(axes)
@@ -145,7 +145,7 @@ def collectives(
     }
     if len(devices) not in [size for _, size in axes]:
         groups[ALL] = (tuple(int(device.id) for device in grid.flat),)
-    sizes = asked.sizes or (CPU_SIZES if devices[0].platform == "cpu" else DEVICE_SIZES)
+    sizes = requested.sizes or (CPU_SIZES if devices[0].platform == "cpu" else DEVICE_SIZES)
     fitting = sorted({size for size in sizes if size <= most} or {min(sizes)})
     middle = (len(fitting) - 1) / 2
     meetings = [
@@ -177,12 +177,12 @@ def _must_fit(mesh: tuple[tuple[str, int], ...], count: int) -> None:
 
 
 def _mesh(
-    asked: tuple[tuple[str, int], ...], everyone: Sequence[Here], devices: Sequence[Any]
+    requested: tuple[tuple[str, int], ...], everyone: Sequence[Here], devices: Sequence[Any]
 ) -> tuple[tuple[tuple[str, int], ...], Any]:
     """Return the axes and the devices on them; hosts × devices by default, where there are several hosts."""
     import numpy as np
 
-    if not asked:
+    if not requested:
         each = len(everyone[0].devices)
         if len(everyone) == 1 or any(len(here.devices) != each for here in everyone):
             return (("devices", len(devices)),), np.array(devices)
@@ -191,4 +191,4 @@ def _mesh(
         return axes, np.array(ordered).reshape(len(everyone), each)
     from jax.experimental import mesh_utils
 
-    return asked, mesh_utils.create_device_mesh([size for _, size in asked], devices)
+    return requested, mesh_utils.create_device_mesh([size for _, size in requested], devices)

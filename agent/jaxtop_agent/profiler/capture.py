@@ -24,22 +24,22 @@ if TYPE_CHECKING:
     from jaxtop_agent.profiler.session import ProfiledTrace, ProfilerSession
 
 # What an operation takes in a finished trace: 37 bytes, and as much for what the runtime does around it.
-# Where operations are counted, a capture ends before its trace is larger than was asked for.
+# Where operations are counted, a capture ends before its trace is larger than was requested.
 EVENT_BYTES = 75
 # Where they are not counted, the growth of the process shows it: an event takes five times as much memory
 # while the profiler is on as in the finished trace. The kernel is asked at most this often.
 GROWTH, GROWTH_EVERY_S = 6, 0.1
 # The process may not grow by more than this share of the memory that is left as the capture begins.
 SHARE_OF_LEFT = 0.25
-# A trace that became larger than was asked for is still sent, up to this factor.
+# A trace that became larger than was requested is still sent, up to this factor.
 EXCESS = 2
 # Looks while a capture waits for its moment.
 LOOK_S = 0.5
 _PACKED_AT_ONCE = 1 << 18
 
 
-class Capturing:
-    """Takes the capture that is asked for; used on the profiler's thread only.
+class CaptureWorker:
+    """Takes the requested capture; used on the profiler's thread only.
 
     `steps` counts the steps of the script; None while they are unknown.
     """
@@ -55,73 +55,73 @@ class Capturing:
         self._text = ""
 
     def serve(self, session: ProfilerSession) -> ProfiledTrace | None:
-        """Take the capture that was asked for and return it, or drop the one that was given up."""
-        asked = self._exchange.asked
+        """Take the requested capture and return it, or drop the one that was given up."""
+        requested = self._exchange.requested
         self._exchange.progress = NOTHING
-        if asked is None:
+        if requested is None:
             return None
-        self._become(asked, WAITING)
+        self._become(requested, WAITING)
         try:
-            return self._take(asked, session)
+            return self._take(requested, session)
         except Refused as error:
-            self._become(asked, FAILED, str(error))
+            self._become(requested, FAILED, str(error))
             return None
         except BaseException as error:
-            self._become(asked, FAILED, reason(error))
+            self._become(requested, FAILED, reason(error))
             raise
 
-    def _take(self, asked: RequestedCapture, session: ProfilerSession) -> ProfiledTrace | None:
-        board, ask = self._board, asked.ask
-        at = self._schedule.requested_at(asked.at, time.time() + board.registrar.clock_offset)
-        while (left := at - time.time() - board.registrar.clock_offset) > 0 and self._is_wanted(asked):
-            wait(board.bells.windows, min(left, LOOK_S))
-        if not self._is_wanted(asked):
+    def _take(self, requested: RequestedCapture, session: ProfilerSession) -> ProfiledTrace | None:
+        board, request = self._board, requested.request
+        at = self._schedule.requested_at(requested.at, time.time() + board.registrar.clock_offset)
+        while (left := at - time.time() - board.registrar.clock_offset) > 0 and self._is_wanted(requested):
+            wait(board.wakeups.windows, min(left, LOOK_S))
+        if not self._is_wanted(requested):
             return None
         if jaxprivate.default_client() is None:
-            self._become(asked, FAILED, "JAX has no devices")
+            self._become(requested, FAILED, "JAX has no devices")
             return None
-        self._become(asked, OPEN)
-        seconds = ask.duration_ms / 1000
+        self._become(requested, OPEN)
+        seconds = request.duration_ms / 1000
         self._text = ""
         taken = session.capture(
-            seconds, self._end_of(asked), stopping=lambda: self._become(asked, STOPPING, self._text)
+            seconds, self._end_of(requested), stopping=lambda: self._become(requested, STOPPING, self._text)
         )
         raw = taken.trace
         if taken.is_cut_off:
             self._text = "the script began its own profile"
-        elif ask.steps is not None and not self._text and taken.seconds >= seconds:
-            self._text = f"{ask.steps} steps were not counted in this time"
+        elif request.steps is not None and not self._text and taken.seconds >= seconds:
+            self._text = f"{request.steps} steps were not counted in this time"
         text = f"ended after {taken.seconds:.1f} s: {self._text}" if self._text else ""
-        if len(raw) > EXCESS * ask.most_bytes:
-            many = f"the trace has {len(raw) / 1e6:.1f} MB, {ask.most_bytes / 1e6:.1f} were allowed"
-            self._become(asked, FAILED, f"{many}: ask for less time, or for a larger size")
+        if len(raw) > EXCESS * request.most_bytes:
+            many = f"the trace has {len(raw) / 1e6:.1f} MB, {request.most_bytes / 1e6:.1f} were allowed"
+            self._become(requested, FAILED, f"{many}: ask for less time, or for a larger size")
             return None
-        self._become(asked, PACKING, text)
+        self._become(requested, PACKING, text)
         parts = tuple(packed(raw))
-        if not self._is_wanted(asked):
+        if not self._is_wanted(requested):
             return None
         lasted = round(taken.seconds * 1e6)
         self._exchange.progress = CaptureProgress(
-            ask.id, READY, time.monotonic(), text, len(raw), parts, lasted
+            request.id, READY, time.monotonic(), text, len(raw), parts, lasted
         )
         return taken
 
-    def _end_of(self, asked: RequestedCapture) -> Callable[[], bool]:
+    def _end_of(self, requested: RequestedCapture) -> Callable[[], bool]:
         """Return a function that says whether to stop the capture now; it notes why, if that is early."""
-        ask = asked.ask
-        recorded, before, wanted = self._load.recorder(), self._steps(), ask.steps
-        size, grown_due, most_growth = basics.process().rss or 0, 0.0, _most_growth(ask.most_bytes)
+        request = requested.request
+        recorded, before, wanted = self._load.recorder(), self._steps(), request.steps
+        size, grown_due, most_growth = basics.process().rss or 0, 0.0, _most_growth(request.most_bytes)
 
         def is_over() -> bool:
             nonlocal before, grown_due
-            if not self._is_wanted(asked):
+            if not self._is_wanted(requested):
                 return True
             if wanted is not None and (now := self._steps()) is not None:
                 if before is None or before.functions != now.functions:
                     before = now  # what makes a step became known only now, or has changed
                 elif now.made - before.made >= wanted + 1:  # one more: it began within a step
                     return True
-            if recorded() * EVENT_BYTES > ask.most_bytes:
+            if recorded() * EVENT_BYTES > request.most_bytes:
                 self._text = "its trace has the largest size that was asked for"
             if time.monotonic() >= grown_due:
                 grown_due = time.monotonic() + GROWTH_EVERY_S
@@ -131,11 +131,11 @@ class Capturing:
 
         return is_over
 
-    def _is_wanted(self, asked: RequestedCapture) -> bool:
-        return not self._board.stopping and self._exchange.asked is asked
+    def _is_wanted(self, requested: RequestedCapture) -> bool:
+        return not self._board.stopping and self._exchange.requested is requested
 
-    def _become(self, asked: RequestedCapture, phase: str, text: str = "") -> None:
-        self._exchange.progress = CaptureProgress(asked.ask.id, phase, time.monotonic(), text)
+    def _become(self, requested: RequestedCapture, phase: str, text: str = "") -> None:
+        self._exchange.progress = CaptureProgress(requested.request.id, phase, time.monotonic(), text)
 
 
 def packed(raw: bytes) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""What to expect of a window before it opens: events of the launched programs, and time between launches."""
+"""The estimate of a window before it opens: events of the launched programs, and time between launches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 NO_COLLECTIVES = "no program has collectives"
 NOT_READ = "for programs to be read"
-FEWEST = 2
+# A program with fewer launches in a window is not a part of the step.
+MIN_LAUNCHES = 2
 # After this many seconds without a launch a window would be empty.
 IDLE_S = 5.0
 # A function that is launched this many times less often than another is not a step: it may be an evaluation.
@@ -24,10 +25,11 @@ RARE = 20
 FEW_EVENTS = 4_000
 
 
-class Expected(NamedTuple):
-    """The events per second, and those of the smallest launch with collectives; None if unknown.
+class WindowEstimate(NamedTuple):
+    """The expected events of a window, and the time between launches; None if unknown.
 
-    Then the seconds between launches of the slowest repeated program, and of the fastest with collectives.
+    `launch` counts the events of the smallest launch with collectives. `slowest_s` is the time between
+    launches of the slowest repeated program, `fastest_s` of the fastest program with collectives.
     """
 
     per_second: float | None = None
@@ -37,7 +39,7 @@ class Expected(NamedTuple):
 
 
 class StepsMade(NamedTuple):
-    """The functions of which a step consists, empty if the script reports its steps, and the steps so far."""
+    """The functions of a step (empty if the script reports its steps), and the number of steps so far."""
 
     functions: tuple[str, ...]
     made: float
@@ -74,7 +76,7 @@ class Load:
 
         Another variant of a function is another program: it shows which one is launched now.
         """
-        launched = {name for name, count in self._launches_by_program().items() if count >= FEWEST}
+        launched = {name for name, count in self._launches_by_program().items() if count >= MIN_LAUNCHES}
         inventories = self._board.programs.inventories
         return {key for key, each in inventories.items() if each.collectives and key[0] in launched}
 
@@ -83,12 +85,14 @@ class Load:
 
         Their windows show how long launches take. They are not worth more than that, so nothing is tried out.
         """
-        launched = {name: count for name, count in self._launches_by_program().items() if count >= FEWEST}
+        launched = {
+            name: count for name, count in self._launches_by_program().items() if count >= MIN_LAUNCHES
+        }
         often = max(launched.values(), default=0)
         sizes = [recorded.get(name) for name, count in launched.items() if count * RARE >= often]
         return bool(sizes) and all(size is not None and size <= FEW_EVENTS for size in sizes)
 
-    def look(self, now: float, most: int) -> Expected:
+    def look(self, now: float, most: int) -> WindowEstimate:
         """Estimate from the launches since the last look; `most` is the limit of events of a window."""
         passed, before, recorded = now - self._at, self._before, self._board.programs.recorded
         self._at, self._before = now, self._launches_by_program()
@@ -100,10 +104,10 @@ class Load:
         between = seconds_between(passed, known, with_collectives)
         smallest = _smallest(recorded or {}, with_collectives, launched)
         if recorded is None or any(size is None or size > most for size in recorded.values()):
-            return Expected(None, smallest, *between)
+            return WindowEstimate(None, smallest, *between)
         seen = any(launched.get(name) for name in with_collectives or launched)
         events = sum(count * (recorded.get(name) or 0) for name, count in launched.items())
-        return Expected(events / passed if seen else None, smallest, *between)
+        return WindowEstimate(events / passed if seen else None, smallest, *between)
 
     def recorder(self) -> Callable[[], int]:
         """Return a function that counts the events of known programs launched from now on."""
@@ -145,7 +149,7 @@ def seconds_between(
     Programs with collectives take precedence. None if no program was launched repeatedly; if none of these
     is known to have collectives, the fastest may be no step, so the slowest counts as the fastest too.
     """
-    repeated = {name: count for name, count in launched.items() if count >= FEWEST}
+    repeated = {name: count for name, count in launched.items() if count >= MIN_LAUNCHES}
     reducing = {name: count for name, count in repeated.items() if name in with_collectives}
     among = reducing or repeated
     if not among:

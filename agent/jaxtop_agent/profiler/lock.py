@@ -10,21 +10,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class RingingLock:
-    """A replacement for a real lock: a thread that acquires it first rings the bell, then waits for the lock.
+class WakingLock:
+    """A replacement for a real lock: to acquire it wakes the profiler's thread, then waits for the real lock.
 
     So the script's `start_trace`, which takes this lock, waits only until the window is closed.
     """
 
-    def __init__(self, real: Any, ring: Callable[[], None]) -> None:
+    def __init__(self, real: Any, wake: Callable[[], None]) -> None:
         self.real = real
         self.is_wanted = False
-        self._ring = ring
+        self._wake = wake
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         self.is_wanted = True
         with suppress(Exception):
-            self._ring()
+            self._wake()
         return bool(self.real.acquire(blocking, timeout))
 
     def release(self) -> None:
@@ -41,37 +41,37 @@ class RingingLock:
 
 
 class HeldLock:
-    """The script's lock, taken for a window and restored after it: `with HeldLock(...) as ringing`.
+    """The script's lock, taken for a window and restored after it: `with HeldLock(...) as lock`.
 
-    `ringing` is None if the lock was already taken; no window may open then. While we hold the real lock, the
-    ringing one replaces it. So its presence alone shows a forked child that it has to restore the lock.
+    `lock` is None if the lock was already taken; no window may open then. While we hold the real lock, the
+    `WakingLock` replaces it. So its presence alone shows a forked child that it has to restore the lock.
     """
 
-    def __init__(self, owner: Any, ring: Callable[[], None]) -> None:
+    def __init__(self, owner: Any, wake: Callable[[], None]) -> None:
         self._owner = owner
-        self._ringing = RingingLock(owner.lock, ring)
+        self._waking = WakingLock(owner.lock, wake)
         self._is_ours = False
 
-    def __enter__(self) -> RingingLock | None:
-        self._owner.lock = self._ringing
-        self._is_ours = self._ringing.real.acquire(blocking=False)
+    def __enter__(self) -> WakingLock | None:
+        self._owner.lock = self._waking
+        self._is_ours = self._waking.real.acquire(blocking=False)
         if not self._is_ours:
             self._put_back()
-        return self._ringing if self._is_ours else None
+        return self._waking if self._is_ours else None
 
     def __exit__(self, *_: object) -> None:
         if self._is_ours:
-            self._ringing.real.release()
+            self._waking.real.release()
             self._put_back()
 
     def _put_back(self) -> None:
-        if self._owner.lock is self._ringing:
-            self._owner.lock = self._ringing.real
+        if self._owner.lock is self._waking:
+            self._owner.lock = self._waking.real
 
     def after_fork(self) -> None:
         """Replace the lock with a new one in a forked child, where no thread can release the real one.
 
         It must not wait, because that thread may have been anywhere in this class when the process forked.
         """
-        if self._owner.lock is self._ringing:
+        if self._owner.lock is self._waking:
             self._owner.lock = threading.Lock()

@@ -16,23 +16,25 @@ from jaxtop.base.names import program_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from jaxtop.traces import Seen
-    from jaxtop_agent.hooks.launches import Numbered
+    from jaxtop.traces import TraceContents
+    from jaxtop_agent.hooks.launches import NumberedLaunch
 
 # A note of the hook comes after its launch by at most this share of the time until the next launch. Clocks
 # that are further apart would take one launch for another.
-LATEST = 0.25
+MAX_NOTE_DELAY = 0.25
 # A launch outside JAX's fast path is noted just before it.
 EARLIEST_NS = 1_000_000
 
 
-def numbers(seen: Seen, noted: Sequence[Numbered], began_ns: int) -> dict[tuple[str, int], int]:
+def numbers(
+    seen: TraceContents, noted: Sequence[NumberedLaunch], began_ns: int
+) -> dict[tuple[str, int], int]:
     """Return the numbers of launches, by module and run; those that are in doubt have none.
 
     `began_ns` is when the trace began, by the clock of the notes. A device may lag behind the host, so that
     the trace shows launches that the host made before: these are numbered by their order.
     """
-    by_program: dict[str, list[Numbered]] = {}
+    by_program: dict[str, list[NumberedLaunch]] = {}
     for each in noted:
         by_program.setdefault(program_of(each.function), []).append(each)
     runs: dict[str, dict[int, int]] = {}
@@ -51,7 +53,7 @@ def numbers(seen: Seen, noted: Sequence[Numbered], began_ns: int) -> dict[tuple[
 
 
 def _matched(
-    executed: Mapping[int, tuple[int, int]], noted: Sequence[Numbered], began_ns: int
+    executed: Mapping[int, tuple[int, int]], noted: Sequence[NumberedLaunch], began_ns: int
 ) -> dict[int, int]:
     """Return the numbers of launches, if the `Execute` of each has exactly one note in its time."""
     order = sorted(executed, key=lambda run: executed[run])
@@ -64,7 +66,7 @@ def _matched(
         if following is None:
             before = executed[order[place - 1]] if place else None
             following = end + (start - before[1] if before is not None else 4 * EARLIEST_NS)
-        latest = end + LATEST * max(0, following - end)
+        latest = end + MAX_NOTE_DELAY * max(0, following - end)
         inside = range(bisect_left(times, start - EARLIEST_NS), bisect_left(times, latest))
         after = [i for i in inside if times[i] >= start] or list(inside)
         if len(after) != 1:

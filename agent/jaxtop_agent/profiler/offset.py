@@ -42,14 +42,14 @@ class ClockOffset:
         if first.boot == board.identity.boot:  # processes of one machine share its clock
             found: tuple[float, float] | None = 0.0, 0.0
         else:
-            found = _ask(first.requests, board)
+            found = _request(first.requests, board)
         if found is not None:
             round_trip, board.registrar.clock_offset = found
             board.registrar.clock_error = round_trip / 2
             self._due = now + EVERY_S
 
 
-def _ask(endpoint: str, board: Board) -> tuple[float, float] | None:
+def _request(endpoint: str, board: Board) -> tuple[float, float] | None:
     """Return the round trip and the seconds to add to our clock, by the fastest answer."""
     best: tuple[float, float] | None = None
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
@@ -59,11 +59,11 @@ def _ask(endpoint: str, board: Board) -> tuple[float, float] | None:
             if board.stopping:
                 return None
             ping = wire.encode(wire.Request("ping"))
-            question = transport.Question(context, pair, pair.public, endpoint, ping)
+            connection = transport.RequestConnection(context, pair, pair.public, endpoint, ping)
             try:
-                found = _exchange(question, board)
+                found = _exchange(connection, board)
             finally:
-                question.close()
+                connection.close()
             if found is not None and (best is None or found < best):
                 best = found
     finally:
@@ -71,18 +71,18 @@ def _ask(endpoint: str, board: Board) -> tuple[float, float] | None:
     return best
 
 
-def _exchange(question: transport.Question, board: Board) -> tuple[float, float] | None:
+def _exchange(connection: transport.RequestConnection, board: Board) -> tuple[float, float] | None:
     """Return the round trip and the measured offset; the handshake ends before the clock is read."""
     poller = zmq.Poller()
-    poller.register(question.socket, zmq.POLLIN)
+    poller.register(connection.socket, zmq.POLLIN)
     if not _wait(poller, board):  # the first answer only shows that the connection is established
         return None
-    question.answer()
+    connection.reply()
     sent = time.time()
-    question.socket.send(wire.encode(wire.Request("ping")), zmq.NOBLOCK)
+    connection.socket.send(wire.encode(wire.Request("ping")), zmq.NOBLOCK)
     if not _wait(poller, board):
         return None
-    parts = question.answer()
+    parts = connection.reply()
     received = time.time()
     if parts is None:
         return None

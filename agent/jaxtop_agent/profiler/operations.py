@@ -10,13 +10,13 @@ from jaxtop.traces import OperationRuns
 from jaxtop.traces.parts import merged, total_length
 from jaxtop.wire import Operation, Operations
 from jaxtop_agent.profiler.rows import whole_launches
-from jaxtop_agent.programs.executed import COLLECTIVE, Executed
-from jaxtop_agent.programs.loaded import Loaded, launched_program
+from jaxtop_agent.programs.executed_operations import COLLECTIVE, ExecutedOperation
+from jaxtop_agent.programs.loaded_executables import LoadedExecutable, launched_program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from jaxtop.traces import LaunchSpan, Op, Seen
+    from jaxtop.traces import LaunchSpan, Op, TraceContents
 
     Key = tuple[str, str | None]
     # What a trace has of the program: its name, the compiler's number, and its collectives.
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 MOST_PROGRAMS, MOST_OPERATIONS, ALL_OPERATIONS = 8, 40, 120
 LONGEST_NAME = 80
 # The largest figure that a message may have.
-MOST = 1 << 53
-UNKNOWN = Executed("")
+MAX_FIGURE = 1 << 53
+UNKNOWN = ExecutedOperation("")
 
 
 class _Times(NamedTuple):
@@ -50,10 +50,10 @@ class _Times(NamedTuple):
 class Shown:
     """What a window showed of operations, until each of its programs has been read."""
 
-    def __init__(self, seen: Seen, at_ms: int) -> None:
+    def __init__(self, seen: TraceContents, at_ms: int) -> None:
         self._at_ms = at_ms
         self._launched = _times_by_launched(seen)
-        self._loaded: Sequence[Loaded] | None = None
+        self._loaded: Sequence[LoadedExecutable] | None = None
         self._sent: list[Operations] = []
 
     @property
@@ -65,7 +65,7 @@ class Shown:
         )
 
     def news(
-        self, loaded: Sequence[Loaded], executed: Mapping[Key, Mapping[str, Executed]]
+        self, loaded: Sequence[LoadedExecutable], executed: Mapping[Key, Mapping[str, ExecutedOperation]]
     ) -> list[Operations]:
         """Return the messages that what is loaded now adds or changes; empty ones take others back."""
         if self._loaded is not None and (not loaded or loaded == self._loaded):
@@ -83,8 +83,8 @@ class Shown:
 
 def messages(
     launched: Mapping[Traced, _Times],
-    loaded: Sequence[Loaded],
-    executed: Mapping[Key, Mapping[str, Executed]],
+    loaded: Sequence[LoadedExecutable],
+    executed: Mapping[Key, Mapping[str, ExecutedOperation]],
     at_ms: int,
 ) -> list[Operations]:
     """Return one message per program, those first whose launches took most time."""
@@ -107,7 +107,9 @@ def _rooms(wanted: Sequence[int]) -> list[int]:
     return rooms
 
 
-def _times_by_program(launched: Mapping[Traced, _Times], loaded: Sequence[Loaded]) -> dict[Key, _Times]:
+def _times_by_program(
+    launched: Mapping[Traced, _Times], loaded: Sequence[LoadedExecutable]
+) -> dict[Key, _Times]:
     found: dict[Key, _Times] = {}
     for (module, number, ops), shown in launched.items():
         program = launched_program(loaded, module, number, ops)
@@ -119,7 +121,7 @@ def _times_by_program(launched: Mapping[Traced, _Times], loaded: Sequence[Loaded
     return found
 
 
-def _times_by_launched(seen: Seen) -> dict[Traced, _Times]:
+def _times_by_launched(seen: TraceContents) -> dict[Traced, _Times]:
     found: dict[Traced, _Times] = {}
     for ones, collectives in whole_launches(seen):
         ops = frozenset(op.name for each in ones for op in collectives.get(each.device, ()))
@@ -130,7 +132,7 @@ def _times_by_launched(seen: Seen) -> dict[Traced, _Times]:
     return found
 
 
-def _times_on_device(seen: Seen, span: LaunchSpan, collectives: Sequence[Op]) -> _Times:
+def _times_on_device(seen: TraceContents, span: LaunchSpan, collectives: Sequence[Op]) -> _Times:
     """Return the operations of a launch on a device."""
     at = span.device_launch
     found = dict(seen.named.get(at, {}))
@@ -157,7 +159,9 @@ def _added(one: _Times, other: _Times) -> _Times:
     )
 
 
-def _message(key: Key, shown: _Times, executed: Mapping[str, Executed], limit: int, at_ms: int) -> Operations:
+def _message(
+    key: Key, shown: _Times, executed: Mapping[str, ExecutedOperation], limit: int, at_ms: int
+) -> Operations:
     by_time = sorted(shown.named, key=lambda name: (-shown.named[name].ns, name))
     rest: dict[str, int] = {}
     for name in by_time[limit:]:
@@ -175,7 +179,7 @@ def _message(key: Key, shown: _Times, executed: Mapping[str, Executed], limit: i
     )
 
 
-def _operation(name: str, shown: _Times, known: Executed) -> Operation:
+def _operation(name: str, shown: _Times, known: ExecutedOperation) -> Operation:
     runs = shown.named[name]
     # The program knows better: on CPUs, too, a part of an operation may have an event of its own.
     count = runs.count if shown.shows_runs else None
@@ -187,6 +191,6 @@ def _operation(name: str, shown: _Times, known: Executed) -> Operation:
         source=known.line,
         time_us=round(runs.ns / 1000),
         runs=count,
-        flops=None if known.operations is None else min(known.operations, MOST),
-        bytes=None if known.bytes is None else min(known.bytes, MOST),
+        flops=None if known.operations is None else min(known.operations, MAX_FIGURE),
+        bytes=None if known.bytes is None else min(known.bytes, MAX_FIGURE),
     )

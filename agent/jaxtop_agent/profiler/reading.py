@@ -13,14 +13,14 @@ from jaxtop.traces.parts import ONE_WAY
 from jaxtop_agent.profiler import operations, rows
 from jaxtop_agent.profiler.numbers import numbers
 from jaxtop_agent.profiler.trace import ProfileTrace
-from jaxtop_agent.programs.loaded import Numbers
+from jaxtop_agent.programs.loaded_executables import Numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from jaxtop.wire import Window
     from jaxtop_agent.core.board import Board, Topology
-    from jaxtop_agent.hooks.launches import Numbered
+    from jaxtop_agent.hooks.launches import NumberedLaunch
     from jaxtop_agent.jaxprivate import Profiler
     from jaxtop_agent.profiler.session import ProfiledTrace
 
@@ -38,7 +38,7 @@ class TraceReader:
     """Reads the traces of windows and captures, and sends what they contain."""
 
     def __init__(
-        self, board: Board, profiler: Profiler, numbered: Callable[[], Sequence[Numbered]] = tuple
+        self, board: Board, profiler: Profiler, numbered: Callable[[], Sequence[NumberedLaunch]] = tuple
     ) -> None:
         """Create a reader; `numbered` returns the latest launches of the process with their numbers."""
         self._board = board

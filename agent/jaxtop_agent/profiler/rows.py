@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
-from jaxtop.traces.parts import breathing, merged, overlap, rounds, total_length
+from jaxtop.traces.parts import merged, overlap, rounds, total_length, with_pauses
 from jaxtop.wire import Launch, Round
 from jaxtop.wire.windows import MOST_UNASSIGNED_PERMILLE
-from jaxtop_agent.core.waiting import WorkSlices, breathe
-from jaxtop_agent.programs.loaded import Loaded, launched_program
+from jaxtop_agent.core.waiting import WorkSlices, release_gil
+from jaxtop_agent.programs.loaded_executables import LoadedExecutable, launched_program
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from jaxtop.traces import LaunchSpan, Op, Seen
+    from jaxtop.traces import LaunchSpan, Op, TraceContents
     from jaxtop.wire import Window
 
 # A viewer receives rows from every process, and can process ALL_ROWS in total.
@@ -32,7 +32,7 @@ _MASK = (1 << 64) - 1
 _Collectives = dict[tuple[str, int], dict[int, "Op"]]
 
 
-class _Launched(NamedTuple):
+class _WholeLaunch(NamedTuple):
     """A whole launch, with its span on the device that took longest."""
 
     span: LaunchSpan
@@ -48,9 +48,9 @@ def room(process_count: int, devices: int) -> int:
 
 
 def message(
-    seen: Seen,
+    seen: TraceContents,
     devices: Sequence[int],
-    loaded: Sequence[Loaded],
+    loaded: Sequence[LoadedExecutable],
     limit: int,
     blank: Window,
     *,
@@ -67,7 +67,7 @@ def message(
     launches: list[Launch] = []
     rows: list[Round] = []
     for each, chosen in _chosen(launched, limit, blank.slot or 0):
-        breathe()
+        release_gil()
         for (op, number), members in chosen.items():
             rows.append(_round(len(launches), ops.setdefault(op, len(ops)), number, members, devices))
         span = each.span
@@ -87,7 +87,7 @@ def message(
     )
 
 
-def _note(seen: Seen, launched: list[_Launched]) -> str:
+def _note(seen: TraceContents, launched: list[_WholeLaunch]) -> str:
     if launched:
         return ""
     if seen.is_too_large:
@@ -99,7 +99,7 @@ def _note(seen: Seen, launched: list[_Launched]) -> str:
     return "no device events"
 
 
-def whole_launches(seen: Seen) -> Iterator[tuple[list[LaunchSpan], Mapping[int, list[Op]]]]:
+def whole_launches(seen: TraceContents) -> Iterator[tuple[list[LaunchSpan], Mapping[int, list[Op]]]]:
     """Yield the spans, and the collectives by device, of each launch that is whole on all its local devices.
 
     It pauses between them.
@@ -108,15 +108,17 @@ def whole_launches(seen: Seen) -> Iterator[tuple[list[LaunchSpan], Mapping[int, 
     for span in seen.spans:
         spans[span.module, span.run].append(span)
     ops: defaultdict[tuple[str, int], defaultdict[int, list[Op]]] = defaultdict(lambda: defaultdict(list))
-    for op in breathing(seen.ops, WorkSlices().pause):
+    for op in with_pauses(seen.ops, WorkSlices().pause):
         ops[op.module, op.run][op.device].append(op)
     for key, parts in spans.items():
         if key not in seen.cut:
-            breathe()
+            release_gil()
             yield parts, ops.get(key, {})
 
 
-def _launches(seen: Seen, devices: Sequence[int], numbers: Mapping[tuple[str, int], int]) -> list[_Launched]:
+def _launches(
+    seen: TraceContents, devices: Sequence[int], numbers: Mapping[tuple[str, int], int]
+) -> list[_WholeLaunch]:
     """Return the whole launches by start time."""
     found = []
     for spans, of_device in whole_launches(seen):
@@ -127,11 +129,11 @@ def _launches(seen: Seen, devices: Sequence[int], numbers: Mapping[tuple[str, in
             [*own, *seen.flights.get(span.device_launch, ()), *seen.barriers.get(span.device_launch, ())]
         )
         collectives, _ = rounds(op for device in devices for op in of_device.get(device, ()))
-        found.append(_Launched(span, number, communicating, _in_order(collectives.items())))
+        found.append(_WholeLaunch(span, number, communicating, _in_order(collectives.items())))
     return sorted(found, key=lambda each: each.span.start)
 
 
-def _launch(launched: _Launched, program: int, work: list[tuple[int, int]]) -> Launch:
+def _launch(launched: _WholeLaunch, program: int, work: list[tuple[int, int]]) -> Launch:
     """Return a launch as it is sent; `work` is when its device did other work."""
     span, communicating = launched.span, total_length(launched.communicating)
     return Launch(
@@ -159,14 +161,14 @@ def _in_order(collectives: Iterable[tuple[tuple[str, int], dict[int, Op]]]) -> _
     return dict(sorted(collectives, key=lambda each: (_began(each[1]), each[0])))
 
 
-def _chosen(launched: list[_Launched], limit: int, slot: int) -> list[tuple[_Launched, _Collectives]]:
+def _chosen(launched: list[_WholeLaunch], limit: int, slot: int) -> list[tuple[_WholeLaunch, _Collectives]]:
     """Return launches, in order of time, with as many of their rows as fit.
 
     All hosts must make the same choice without communication, so it depends only on values that they share:
     the number of a launch and the slot. Each program gets one launch before any gets a second. If a launch
     alone exceeds the limit, each slot sends other rows of it.
     """
-    turns: defaultdict[str, list[_Launched]] = defaultdict(list)
+    turns: defaultdict[str, list[_WholeLaunch]] = defaultdict(list)
     for each in launched:
         turns[each.span.module].append(each)
     order = []
@@ -175,7 +177,7 @@ def _chosen(launched: list[_Launched], limit: int, slot: int) -> list[tuple[_Lau
         order += [(turn, _spread(_known(each)), module, each) for turn, each in enumerate(ones)]
     order.sort(key=lambda entry: entry[:3])
     left = limit
-    chosen: list[tuple[_Launched, _Collectives]] = []
+    chosen: list[tuple[_WholeLaunch, _Collectives]] = []
     for *_, each in order:
         rows = each.collectives
         if len(rows) > left:
@@ -197,7 +199,7 @@ def _rotated(collectives: _Collectives, limit: int, slot: int) -> _Collectives:
     return _in_order((key, collectives[key]) for key in sorted(collectives, key=turn)[:limit])
 
 
-def _known(each: _Launched) -> int:
+def _known(each: _WholeLaunch) -> int:
     return each.span.run if each.number is None else each.number
 
 

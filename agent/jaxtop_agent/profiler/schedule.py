@@ -23,7 +23,8 @@ USUAL = 2
 # The windows and launches that a first verdict needs, and one more of each. Windows without a launch are
 # repeated.
 FIRST_WINDOWS, FIRST_LAUNCHES, FIRST_TRIES = 5, 7, 15
-RAREST = 10  # every 2^10 slots, which is half an hour
+# Windows are at most 2^10 slots apart, which is half an hour.
+MAX_INTERVAL_EXPONENT = 10
 
 TIME_SHARE = 0.04  # the largest share of the time in which a window is open
 # The slowdown of steps within a window, as measured on CPUs: a share of its time, or seconds per event.
@@ -48,7 +49,7 @@ class EventLimits(NamedTuple):
     """The most events of a window that is taken now and then, and of one on request."""
 
     sampled: int
-    asked: int
+    requested: int
 
 
 # A step on eight devices may have 20,000 events. Where stopping holds the GIL, it does so for 3 µs per event.
@@ -57,15 +58,17 @@ USUAL_LIMITS, LIMITS_UNDER_GIL = EventLimits(60_000, 60_000), EventLimits(2_000,
 # share of the memory that is left in the container or the machine.
 EVENT_BYTES, SHARE_OF_LEFT = 1_300, 0.1
 # If the expected number of events is unknown, the first window is short enough to stay within its limit even
-# if sixteen cores run only small operations. Each later window may be longer by the factor LONGER, if the
-# trace permits it.
-DENSEST_PER_S, LONGER = 15e6, 4.0
+# if sixteen cores run only small operations. Each later window may be longer by the factor WINDOW_GROWTH, if
+# the trace permits it.
+MAX_EVENTS_PER_S = 15e6
+WINDOW_GROWTH = 4.0
 LEAST_S = 0.002
 # A margin, because there may be more launches than expected.
 EXCESS = 1.5
 # The CPU seconds that the first windows may cost together. During these, a step is too large only if it
-# exceeds the event limit by the factor CLEARLY.
-FIRST_CPU_S, CLEARLY = 0.8, 4
+# exceeds the event limit by the factor FIRST_EXCESS_FACTOR.
+FIRST_CPU_S = 0.8
+FIRST_EXCESS_FACTOR = 4
 # After a change of the step's rhythm the first windows are repeated, for less. Such windows may use this many
 # CPU seconds together, which come back over this time. Below the least a change is not followed.
 RENEWED_CPU_S, RENEWALS_CPU_S, LEAST_RENEWED_CPU_S, RENEWALS_OVER_S = 0.3, 0.9, 0.05, 480.0
@@ -141,7 +144,7 @@ class Schedule:
         self._credit, self._credited = RENEWALS_CPU_S, -math.inf
         self._is_renewed = False  # whether the first windows are those after a change
         self._start_over(0.0)
-        self._at_most_per_s = DENSEST_PER_S
+        self._at_most_per_s = MAX_EVENTS_PER_S
 
     def begin(self, now: float) -> None:
         """Start the first windows for a new viewer, in close succession, unless they have just been taken."""
@@ -150,7 +153,7 @@ class Schedule:
         self._began, self._is_renewed = now, False
         self._start_over(0.0)
         self._events_per_s = self._last_events_per_s = 0.0
-        self._at_most_per_s = DENSEST_PER_S
+        self._at_most_per_s = MAX_EVENTS_PER_S
         self._windows = 0
 
     def renew(self, now: float) -> None:
@@ -194,7 +197,7 @@ class Schedule:
     @property
     def _later_level(self) -> int:
         level = USUAL
-        while level < RAREST and SLOT_S * 2**level < self._period:
+        while level < MAX_INTERVAL_EXPONENT and SLOT_S * 2**level < self._period:
             level += 1
         return level
 
@@ -212,7 +215,7 @@ class Schedule:
 
     def most_events(self, *, requested: bool = False) -> int:
         """Return how many events a window may hold."""
-        return int(min(self._room, self._limits.asked if requested else self._limits.sampled))
+        return int(min(self._room, self._limits.requested if requested else self._limits.sampled))
 
     def bound(self, memory_left: int | None) -> None:
         """Bound windows by the memory that is left; None if that is unknown."""
@@ -259,7 +262,7 @@ class Schedule:
         if step is None:
             return False
         events = self._last_events_per_s * step
-        return events > self.most_events() * (CLEARLY if self._is_beginning else 1)
+        return events > self.most_events() * (FIRST_EXCESS_FACTOR if self._is_beginning else 1)
 
     def learn(self, result: WindowResult) -> None:
         """Learn from a window; the most expensive recent window counts, with a weight that decays."""
@@ -274,7 +277,7 @@ class Schedule:
         self._cost = max(cost, self._cost * 0.7)
         self._spent += result.cpu
         self._seconds = max(result.seconds, self._seconds * 0.7)
-        self._at_most_per_s /= LONGER
+        self._at_most_per_s /= WINDOW_GROWTH
         density = result.events / max(result.seconds, 0.001)
         self._events_per_s = max(density, self._events_per_s * 0.8)
         self._last_events_per_s = density

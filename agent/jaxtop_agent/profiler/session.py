@@ -13,7 +13,7 @@ from jaxtop_agent.profiler.lock import HeldLock
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jaxtop_agent.core.threads import Bell
+    from jaxtop_agent.core.threads import WakeEvent
     from jaxtop_agent.jaxprivate import Profiler
 
 # Seconds between two checks whether to end an open window early.
@@ -47,14 +47,14 @@ class ProfiledTrace:
 class ProfilerSession:
     """The windows of the process, one at a time.
 
-    A window ends early if the script wants its lock, which rings the bell, or if `is_over` returns true.
+    A window ends early if the script wants its lock, which sets `wakeup`, or if `is_over` returns true.
     """
 
-    def __init__(self, profiler: Profiler, bell: Bell, danger: Callable[[], str | None]) -> None:
+    def __init__(self, profiler: Profiler, wakeup: WakeEvent, danger: Callable[[], str | None]) -> None:
         """Create it; `danger` returns why no profile may be taken."""
         self._profiler = profiler
         self._danger = danger
-        self._bell = bell
+        self._wakeup = wakeup
         self._held: HeldLock | None = None
 
     def take(self, seconds: float, is_over: Callable[[], bool]) -> ProfiledTrace:
@@ -76,7 +76,7 @@ class ProfilerSession:
     ) -> ProfiledTrace:
         if (why := self._danger()) is not None:
             raise Refused(why)
-        held = self._held = HeldLock(self._profiler.state, self._bell.ring)
+        held = self._held = HeldLock(self._profiler.state, self._wakeup.set)
         try:
             with held as lock:
                 if lock is None:
@@ -87,7 +87,7 @@ class ProfilerSession:
                 at_ms, began, wall = now_ms(), time.monotonic(), time.time()
                 session = self._started(start)
                 while not (lock.is_wanted or is_over()) and (left := began + seconds - time.monotonic()) > 0:
-                    wait(self._bell, min(left, LOOK_EVERY_S))
+                    wait(self._wakeup, min(left, LOOK_EVERY_S))
                 lasted = time.monotonic() - began
                 stopping()
                 trace = self._profiler.stop(session)

@@ -14,8 +14,8 @@ from jaxtop.wire import Window
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.core.waiting import IDLE_S, WorkSlices, wait
 from jaxtop_agent.machine.cgroups import memory_left
-from jaxtop_agent.profiler.capture import Capturing
-from jaxtop_agent.profiler.load import NOT_READ, Expected, Load, StepsMade
+from jaxtop_agent.profiler.capture import CaptureWorker
+from jaxtop_agent.profiler.load import NOT_READ, Load, StepsMade, WindowEstimate
 from jaxtop_agent.profiler.reading import TraceReader
 from jaxtop_agent.profiler.schedule import (
     LIMITS_UNDER_GIL,
@@ -57,7 +57,7 @@ class WindowThread:
         self._policy = chosen
         self._hooks = hooks
         self._load = Load(board, hooks.launches)
-        self._expected = Expected()
+        self._expected = WindowEstimate()
         self._estimated_at = -math.inf
         self._schedule = Schedule()
         self._progress = progress
@@ -86,12 +86,12 @@ class WindowThread:
             return
         try:
             profiler = self._profiler = jaxprivate.Profiler()
-            self._session = ProfilerSession(profiler, board.bells.windows, self._danger)
+            self._session = ProfilerSession(profiler, board.wakeups.windows, self._danger)
             self._reader = TraceReader(board, profiler, self._hooks.numbered)
             if not profiler.frees_the_gil:
                 self._schedule = Schedule(LIMITS_UNDER_GIL)
             session = self._session
-            capturing = Capturing(board, self._load, self._schedule, self._steps)
+            capturing = CaptureWorker(board, self._load, self._schedule, self._steps)
             while not board.stopping:
                 if board.capture.has_changed:
                     self._send_capture(capturing.serve(session))
@@ -118,14 +118,14 @@ class WindowThread:
         topology = board.sampler.topology
         is_sampled = topology is not None and self._is_sampled(topology)
         self._renew_schedule()
-        is_asked = board.requests.windows > self._captured
-        if topology is not None and (is_asked or (is_sampled and board.is_watched)):
-            self._take_when_due(topology, is_asked=is_asked)
+        is_requested = board.requests.windows > self._captured
+        if topology is not None and (is_requested or (is_sampled and board.is_watched)):
+            self._take_when_due(topology, is_requested=is_requested)
             return
         # Later launches may be small enough. Slow steps are launched repeatedly only in a longer time.
         if board.is_watched and time.monotonic() - self._estimated_at >= SLOT_S:
             self._estimate_load()
-        wait(board.bells.windows, 1.0 if board.is_watched or topology is None else IDLE_S)
+        wait(board.wakeups.windows, 1.0 if board.is_watched or topology is None else IDLE_S)
 
     def _renew_schedule(self) -> None:
         """Begin the schedule for a first viewer, and renew it for a new rhythm of the steps."""
@@ -141,32 +141,32 @@ class WindowThread:
             self._reducing |= self._load.reducing()
             self._schedule.renew(now)
 
-    def _take_when_due(self, topology: Topology, *, is_asked: bool) -> None:
+    def _take_when_due(self, topology: Topology, *, is_requested: bool) -> None:
         """Wait for the time of a requested window, or for the next slot, and take the window."""
         board = self._board
         now = time.time() + board.registrar.clock_offset
-        slot = None if is_asked else self._schedule.next_slot(now)
+        slot = None if is_requested else self._schedule.next_slot(now)
         if slot is None:
             at = self._schedule.requested_at(board.requests.window_at, now)
         else:
             at = slot * SLOT_S
             self._estimate_load()  # so that the launches until the slot decide the window's length
-        if self._wait_until(at, asked=is_asked):
+        if self._wait_until(at, requested=is_requested):
             self._captured = board.requests.windows
             self._take(topology, slot)
 
-    def _wait_until(self, at: float, *, asked: bool) -> bool:
+    def _wait_until(self, at: float, *, requested: bool) -> bool:
         """Wait for this time of the common clock; return False if the wait is interrupted."""
         board = self._board
         while (left := at - time.time() - board.registrar.clock_offset) > 0:
-            rang = wait(board.bells.windows, min(left, 2 * SLOT_S))
+            is_woken = wait(board.wakeups.windows, min(left, 2 * SLOT_S))
             if self._reader is not None:
                 self._reader.send_operations()
             if board.stopping or board.capture.has_changed:
                 return False
-            if asked:
+            if requested:
                 continue
-            if rang and (board.requests.windows > self._captured or not board.is_watched):
+            if is_woken and (board.requests.windows > self._captured or not board.is_watched):
                 return False
             if self._has_new_rhythm():
                 return False
@@ -210,20 +210,20 @@ class WindowThread:
         # The backends may have been cleared, and on TPUs the profiler must not start before them.
         if jaxprivate.default_client() is None:
             return
-        is_asked = slot is None
+        is_requested = slot is None
         self._estimate_load()
         # The current launches decide.
-        if not is_asked and (self._load.is_idle or not self._is_sampled(topology)):
+        if not is_requested and (self._load.is_idle or not self._is_sampled(topology)):
             return
         expected = self._expected
-        seconds = self._schedule.length(expected.slowest_s, expected.per_second, requested=is_asked)
-        most, recorded = self._schedule.most_events(requested=is_asked), self._load.recorder()
+        seconds = self._schedule.length(expected.slowest_s, expected.per_second, requested=is_requested)
+        most, recorded = self._schedule.most_events(requested=is_requested), self._load.recorder()
         try:
             taken = session.take(seconds, lambda: board.stopping or recorded() > most)
         except Refused as error:
             board.sources[SOURCE] = f"waiting: {error}"
             board.send(Window(now_ms(), 0, slot, note=str(error)))
-            wait(board.bells.windows, SLOT_S / 2)  # so that the reason is visible for a moment
+            wait(board.wakeups.windows, SLOT_S / 2)  # so that the reason is visible for a moment
             return
         if not board.stopping:
             self._read(topology, slot, taken)
@@ -256,7 +256,7 @@ class WindowThread:
         board, slices = self._board, WorkSlices()
 
         def pause() -> None:
-            if board.stopping or (board.capture.has_changed and board.capture.asked is not None):
+            if board.stopping or (board.capture.has_changed and board.capture.requested is not None):
                 raise Unwanted
             slices.pause()
 

@@ -22,7 +22,8 @@ _APPLIED = re.compile(rf"\b(?:to_apply|select|scatter)={_NAME}")
 _COMMA = re.compile(r"[\s,%]+")
 # The instructions that run one computation, once. Those that end in "-start" run it during what follows.
 CALLS_ONE = frozenset({"call", "fusion", "async-start", "call-start", "fusion-start"})
-DEEPEST = 100
+# The depth of calls inside each other that is followed.
+MAX_CALL_DEPTH = 100
 MOST_TIMES = 1 << 53
 
 
@@ -106,7 +107,7 @@ class Calls:
 
     def _sum(self, computation: str, entries: set[str], depth: int) -> int | None:
         calls = self.calls_to(computation)
-        if not calls or depth > DEEPEST:
+        if not calls or depth > MAX_CALL_DEPTH:
             return None
         total = 0
         for call in calls:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop import wire
 from jaxtop.base.names import legible, shorten
 from jaxtop.traces.members import DeviceAssignment
-from jaxtop_agent.programs import found, lines, shapes, text
+from jaxtop_agent.programs import collective_instructions, lines, shapes, text
 from jaxtop_agent.programs.calls import Calls
-from jaxtop_agent.programs.found import KINDS, FoundCollective, GroupTable
-from jaxtop_agent.programs.fused import Fused
-from jaxtop_agent.programs.resharding import Added, Partitioner
+from jaxtop_agent.programs.collective_instructions import KINDS, FoundCollective, GroupTable
+from jaxtop_agent.programs.fused_collectives import FusedCollectives
+from jaxtop_agent.programs.resharding import AddedCollective, Partitioner
 from jaxtop_agent.programs.source_lines import Frames
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _IS_SYNC = re.compile(r'\bis_sync\\?":\s*true')
 _UNREAD = re.compile(rf'[^"]* = [^"]* (?:{"|".join(KINDS)})(?:-start)?\(')
 LONGEST_STACK = 120
 BETWEEN_PAUSES = 32
-NO_FRAMES, NOT_ADDED = Frames(), Added("")
+NO_FRAMES, NOT_ADDED = Frames(), AddedCollective("")
 _COUNTS = re.compile(r"\b(replica_count|num_partitions)=(\d{1,7})\b")
 
 
@@ -108,7 +108,7 @@ class Module:
         self._before: dict[str, str] = {}  # from a later part of an operation to the part before it
         self._unread = 0
         self._partitioner = Partitioner(cuts)
-        self._fused = Fused()
+        self._fused = FusedCollectives()
 
     def add_computation(self, computation: str, listed: list[Instruction]) -> None:
         """Note all instructions of a computation, with which its collectives and loops are explained."""
@@ -142,7 +142,7 @@ class Module:
 
     def places(self, total: int | None) -> DeviceAssignment | None:
         """Infer the device assignment from the groups, and from the number of devices if it is known."""
-        return found.places(self._found, total)
+        return collective_instructions.places(self._found, total)
 
     def finish(
         self,

@@ -13,10 +13,10 @@ from jaxtop.base.clock import now_ms
 from jaxtop.base.names import reason
 from jaxtop.traces import protos
 from jaxtop_agent import jaxprivate
-from jaxtop_agent.core.waiting import Breather, breathe
+from jaxtop_agent.core.waiting import GilYielder, release_gil
 from jaxtop_agent.programs import fitting, hlo, shapes
 from jaxtop_agent.programs.hlo import HloReading, Module
-from jaxtop_agent.programs.loaded import Loaded
+from jaxtop_agent.programs.loaded_executables import LoadedExecutable
 from jaxtop_agent.programs.operations import OperationSums, Work
 from jaxtop_agent.programs.source_lines import Frames
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from jaxtop.traces.members import DeviceAssignment
     from jaxtop_agent.core.board import Board
-    from jaxtop_agent.programs.described import Key
-    from jaxtop_agent.programs.executed import Executed
+    from jaxtop_agent.programs.executable_summary import Key
+    from jaxtop_agent.programs.executed_operations import ExecutedOperation
 
 # Where JAX can only print a whole module at once, it holds the GIL meanwhile: some milliseconds for a module
 # of this many computations, printed in full and in brief.
@@ -46,10 +46,10 @@ _STARTED = re.compile(r"= \(\([^=\n]*-start\(")
 class _Entry(NamedTuple):
     """What remains of a program's reading."""
 
-    loaded: Loaded
+    loaded: LoadedExecutable
     inventory: wire.Inventory | None
     ends: dict[str, str]
-    executed: Mapping[str, Executed]
+    executed: Mapping[str, ExecutedOperation]
 
 
 class Inventories:
@@ -74,7 +74,7 @@ class Inventories:
         inventory, reading, per_launch = yield from _inventory(source, room)
         ops = frozenset(each.op for each in reading.collectives)
         is_read = not inventory.unread and not inventory.why_not
-        loaded = Loaded(program.name, program.fingerprint, number, ops if is_read else None)
+        loaded = LoadedExecutable(program.name, program.fingerprint, number, ops if is_read else None)
         has_collectives = program.devices != 1
         is_sent = has_collectives and bool(inventory.collectives or inventory.unread or inventory.why_not)
         sent = inventory if is_sent else None
@@ -118,7 +118,7 @@ class PerLaunch(NamedTuple):
 
     work: Work | None = None
     sides: tuple[int, int | None] | None = None
-    executed: Mapping[str, Executed] = MappingProxyType({})
+    executed: Mapping[str, ExecutedOperation] = MappingProxyType({})
 
 
 class _Source(NamedTuple):
@@ -202,7 +202,7 @@ class _TooLarge(Exception):
 def _reading(source: _Source, room: int) -> Generator[None, None, tuple[HloReading, PerLaunch]]:
     """Read single instructions where JAX offers them, so that no text of many megabytes is made."""
     computations = jaxprivate.parts(source.module)
-    pace = Breather()
+    pace = GilYielder()
     module, operations = Module(source.cuts), OperationSums()
     try:
         for computation in computations:
@@ -236,12 +236,12 @@ def _add(module: Module, operations: OperationSums, computation: Any) -> Iterato
 
 
 def _reading_of_text(
-    source: _Source, computations: int, room: int, pace: Breather
+    source: _Source, computations: int, room: int, pace: GilYielder
 ) -> tuple[HloReading, PerLaunch]:
     if computations > MOST_BRIEF:
         raise _TooLarge
     printed = jaxprivate.module_text(source.module, brief=computations > MOST_WHOLE)
-    breathe()
+    release_gil()
     operations, entry = summed(printed, pace)
     work = operations.work(entry, pace)
     started = {}
@@ -251,8 +251,10 @@ def _reading_of_text(
     return hlo.read(printed, pace, source.cuts, started), PerLaunch(work, executed=executed)
 
 
-def _as_shown(executed: dict[str, Executed], started: Mapping[str, str]) -> dict[str, Executed]:
-    """Return the operations by the names that the profiler shows: those of what asynchronous starts wrap."""
+def _as_shown(
+    executed: dict[str, ExecutedOperation], started: Mapping[str, str]
+) -> dict[str, ExecutedOperation]:
+    """Return the operations by the names that the profiler shows: asynchronous starts show what they wrap."""
     return {started.get(name, name): each for name, each in executed.items()}
 
 

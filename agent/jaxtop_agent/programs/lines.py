@@ -21,7 +21,8 @@ _ESCAPED = re.compile(r"\\(['\"\\])")
 _PLACE = re.compile(r'\bsource_file="([^"\\]*(?:\\.[^"\\]*)*)" source_line=(\d{1,9})\b')
 _FRAME = re.compile(r"\bstack_frame_id=(\d{1,9})\b")
 _TRIPS = re.compile(r'known_trip_count\\?":\s*\{\\?"n\\?":\s*\\?"(\d{1,18})\\?"')
-LONGEST = 4 << 20
+# The length of a line of compiled text; a longer one is skipped.
+MAX_LINE_CHARS = 4 << 20
 LONGEST_SOURCE = 40
 
 
@@ -109,7 +110,7 @@ class Instruction(NamedTuple):
 def read(line: str) -> Instruction | None:
     """Parse the instruction in a line; None if the line holds no complete instruction."""
     head = _HEAD.match(line)
-    if head is None or len(line) > LONGEST:
+    if head is None or len(line) > MAX_LINE_CHARS:
         return None
     start = head.end()
     end = _closing(line, start) if line.startswith("(", start) else line.find(" ", start)

@@ -21,8 +21,10 @@ _INTEGER = re.compile(r"[su](8|16|32|64)\[\]")
 _SAME = frozenset({"copy", "copy-start", "copy-done", "bitcast", "reshape", "opt-barrier"})
 _SIGNS = {"add": 1, "subtract": -1}
 _MIRRORED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE", "NE": "NE"}
-FARTHEST = 16
-MOST = 1 << 53
+# The number of instructions that are followed back to a constant.
+MAX_SEARCH_STEPS = 16
+# The number of trips of a loop that a message can hold.
+MAX_TRIPS = 1 << 53
 
 
 class Value(NamedTuple):
@@ -122,7 +124,7 @@ class _Integers:
     def value_of(self, name: str, depth: int = 0) -> Value | None:
         """Return the integer that a name stands for; None if it depends on anything else."""
         instruction = self._by_name.get(name)
-        if instruction is None or depth > FARTHEST:
+        if instruction is None or depth > MAX_SEARCH_STEPS:
             return None
         if name not in self._known:
             self._known[name] = None  # ends recursion: an instruction that uses itself has no value
@@ -184,9 +186,9 @@ def _rounds(distance: int, step: int, direction: str) -> int | None:
         distance, step, direction = -distance, -step, _MIRRORED[direction]
     if direction == "NE":
         rounds = distance // step if step and not distance % step else -1
-        return rounds if 0 <= rounds < MOST else None
+        return rounds if 0 <= rounds < MAX_TRIPS else None
     distance += direction == "LE"
     if distance <= 0:
         return 0
-    rounds = -(-distance // step) if step > 0 else MOST
-    return rounds if rounds < MOST else None
+    rounds = -(-distance // step) if step > 0 else MAX_TRIPS
+    return rounds if rounds < MAX_TRIPS else None

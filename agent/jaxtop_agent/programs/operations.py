@@ -10,11 +10,17 @@ from __future__ import annotations
 from heapq import nlargest
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop_agent.programs.calls import CALLS_ONE, DEEPEST, MOST_TIMES, applied_by, made_by, runs
+from jaxtop_agent.programs.calls import CALLS_ONE, MAX_CALL_DEPTH, MOST_TIMES, applied_by, made_by, runs
 from jaxtop_agent.programs.counting import APPLIES, FUSIONS, CountedCost, Extent, cost, results
-from jaxtop_agent.programs.executed import Executed, InstructionCost, Notes, kind_of, kind_of_fusion
+from jaxtop_agent.programs.executed_operations import (
+    ExecutedOperation,
+    InstructionCost,
+    Notes,
+    kind_of,
+    kind_of_fusion,
+)
 from jaxtop_agent.programs.loops import Loops
-from jaxtop_agent.programs.summaries import Called, ComputationSummary, Reads, note, size, whole
+from jaxtop_agent.programs.summaries import CalledComputations, ComputationSummary, Reads, note, size, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -98,7 +104,7 @@ class OperationSums:
         shapes: dict[str, str],
         parameters: dict[str, int],
     ) -> Sequence[str]:
-        """Add an instruction; return the names of its operands, except those of tuples."""
+        """Add an instruction; return the names of its operands, without tuples."""
         opcode = instruction.opcode
         summary.executed += opcode not in _IDLE
         names = instruction.operand_names if opcode not in {"parameter", "constant", "iota", "tuple"} else ()
@@ -117,7 +123,7 @@ class OperationSums:
         summary.bytes += found.bytes
         summary.at_least |= not found.is_known
         applied = applied_by(instruction) if found.applied and opcode in APPLIES else ()
-        summary.calls += [Called((name,), found.applied, touches=False) for name in applied]
+        summary.calls += [CalledComputations((name,), found.applied, touches=False) for name in applied]
         if opcode not in _IDLE:
             each = tuple((name, found.applied) for name in applied)
             self._notes.add(
@@ -131,9 +137,9 @@ class OperationSums:
         if not made:
             summary.at_least = True
         elif instruction.opcode == "conditional":
-            summary.calls.append(Called(tuple(name for name, _ in made), 1))
+            summary.calls.append(CalledComputations(tuple(name for name, _ in made), 1))
         elif instruction.opcode in FUSIONS:
-            summary.calls.append(Called((made[0][0],), 1, touches=False))
+            summary.calls.append(CalledComputations((made[0][0],), 1, touches=False))
             fused = made[0][0], results(instruction)
             summary.fusions.append(fused)
             touched = sum(each.bytes for each in (*operands, *fused[1]))
@@ -145,7 +151,9 @@ class OperationSums:
             for name, times in made:
                 if times is None:
                     self._unstated.append((summary, len(summary.calls), instruction))
-                summary.calls.append(Called((name,), 1 if times is None else times, times is not None))
+                summary.calls.append(
+                    CalledComputations((name,), 1 if times is None else times, times is not None)
+                )
 
     def _find_parts(
         self, summary: ComputationSummary, listed: list[Instruction], shapes: dict[str, str]
@@ -171,7 +179,7 @@ class OperationSums:
             name = summary.calls[place].names[0]
             times = runs(name, instruction, self._loops.rounds(summary.name, instruction.name))
             if times is not None:
-                summary.calls[place] = Called((name,), times)
+                summary.calls[place] = CalledComputations((name,), times)
 
     def work(self, entry: str | None, pause: Callable[[], None]) -> Work | None:
         """Return the work of a launch; None if the entry is unknown or the program is too large."""
@@ -183,13 +191,13 @@ class OperationSums:
 
     def executed(
         self, frames: Frames, most: int, pause: Callable[[], None], entry: str | None = None
-    ) -> dict[str, Executed]:
+    ) -> dict[str, ExecutedOperation]:
         """Return the operations of a launch by name, at most this many: those that cost most."""
         entry = self._entry() if entry is None else entry
         if self.is_too_large or entry not in self._summaries:
             return {}
         self._settle()
-        found: list[tuple[InstructionCost, Executed]] = []
+        found: list[tuple[InstructionCost, ExecutedOperation]] = []
         for name, times in self._times(entry).items():
             for noted in self._notes.noted_in(name):
                 found.append((noted, self._executed(noted, times, pause)))
@@ -214,7 +222,7 @@ class OperationSums:
         order: dict[str, None] = {}
 
         def visit(name: str, depth: int) -> None:
-            if name in order or name not in self._summaries or depth > DEEPEST:
+            if name in order or name not in self._summaries or depth > MAX_CALL_DEPTH:
                 return
             for call in self._summaries[name].calls:
                 for called in call.names if call.touches else ():
@@ -234,7 +242,9 @@ class OperationSums:
                         times[called] = before + (count or 0) * call.times if known else None
         return times
 
-    def _executed(self, noted: InstructionCost, times: int | None, pause: Callable[[], None]) -> Executed:
+    def _executed(
+        self, noted: InstructionCost, times: int | None, pause: Callable[[], None]
+    ) -> ExecutedOperation:
         operations, touched, is_known = noted.operations, noted.bytes, noted.is_known
         kind = kind_of(noted.instruction)
         called = noted.applied
@@ -247,7 +257,7 @@ class OperationSums:
             work = self._work(name, pause, 0)
             operations += count * work.operations
             is_known = is_known and not work.at_least
-        return Executed(kind, "", operations if is_known else None, touched, times)
+        return ExecutedOperation(kind, "", operations if is_known else None, touched, times)
 
     def sides(self) -> tuple[int, int | None] | None:
         """Return the bytes of a launch's arguments and results; None if the entry is unknown."""
@@ -268,7 +278,7 @@ class OperationSums:
         if computation in self._works:
             return self._works[computation]
         summary = self._summaries.get(computation)
-        if summary is None or depth > DEEPEST:
+        if summary is None or depth > MAX_CALL_DEPTH:
             return _UNKNOWN
         self._works[computation] = _UNKNOWN  # ends recursion: a computation that calls itself has no figure
         operations, touched, at_least = summary.operations, summary.bytes, summary.at_least

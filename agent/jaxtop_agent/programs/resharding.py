@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop.base.names import legible, shorten
 from jaxtop_agent.programs import shapes
 from jaxtop_agent.programs.calls import made_by
-from jaxtop_agent.programs.found import KINDS, PERMUTE, REDUCE, SCATTER
+from jaxtop_agent.programs.collective_instructions import KINDS, PERMUTE, REDUCE, SCATTER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from jaxtop_agent.programs.found import FoundCollective
+    from jaxtop_agent.programs.collective_instructions import FoundCollective
     from jaxtop_agent.programs.lines import Instruction
     from jaxtop_agent.programs.source_lines import Frames
 
@@ -35,7 +35,7 @@ _OF_JAX = re.compile(
 )
 # No partitioner adds these; the compiler drops the names of some.
 _ONLY_WRITTEN = frozenset({"ragged-all-to-all", "collective-broadcast"})
-# These move data, and compute nothing: what comes out is what went in.
+# These operations move data and compute nothing.
 _MOVES = frozenset(
     {"bitcast", "copy", "copy-start", "copy-done", "convert", "transpose", "reshape", "slice"}
     | {"dynamic-slice", "get-tuple-element", "opt-barrier", "concatenate", "pad"}
@@ -48,14 +48,15 @@ _IDLE = frozenset({"parameter", "constant", "tuple", "partition-id", "clamp", "b
 _IS_MARKED = 'is_spmd_generated="true"'
 _DIMENSIONS = re.compile(r"\bdimensions=\{(\d+)\}")
 _INDEX = re.compile(r"\bindex=(\d+)")
-FARTHEST = 64
+MAX_SEARCH_STEPS = 64
 # The most instructions of a program that are stored for the search; one takes up to a kilobyte.
 MOST_INSIDE = 16_384
 BETWEEN_PAUSES = 32
-LONGEST = 60
+# The length of the name of the code that caused a resharding.
+MAX_NAME_CHARS = 60
 
 
-class Added(NamedTuple):
+class AddedCollective(NamedTuple):
     """Why the partitioner added a collective: the operand, how it is sharded, what its consumer wants.
 
     `line` is that of the operand, where the compiler does not name the operation. `consumer` is the operation
@@ -111,7 +112,7 @@ class Partitioner:
 
     def added(
         self, found: FoundCollective, frames: Frames, group_size: int | None, pause: Callable[[], None]
-    ) -> Added | None:
+    ) -> AddedCollective | None:
         """Return why the partitioner added a collective; None if the script wrote it, or it may have."""
         names, is_sum = [each for each in found.instruction.sources if each], found.kind in {REDUCE, SCATTER}
         is_marked = _IS_MARKED in found.instruction.quoted
@@ -121,10 +122,10 @@ class Partitioner:
         origin, passed = self._origin(found)
         operand, has, line = self._moved(origin, frames)
         if is_sum:
-            return Added(REDUCTION, operand, has, f"the sum over {group_size or 'its'} parts")
+            return AddedCollective(REDUCTION, operand, has, f"the sum over {group_size or 'its'} parts")
         is_for_parts = found.kind == "all-gather" and self._is_only_sliced(found, pause)
         how = REMATERIALIZATION if is_for_parts else RESHARDING
-        return Added(
+        return AddedCollective(
             how,
             operand,
             has or _cut_by(found, group_size),
@@ -152,7 +153,7 @@ class Partitioner:
         None if the result leaves the computation as well: it may have the form that the script wants there.
         """
         users, name = self._users_in(found.computation, pause), found.instruction.name
-        for _ in range(FARTHEST):
+        for _ in range(MAX_SEARCH_STEPS):
             uses = users.get(name, [])
             if not uses or any(each.opcode == "tuple" for each, _ in uses):
                 break
@@ -183,9 +184,9 @@ class Partitioner:
         if origin is None:
             return "", "", ""
         if origin.opcode == "parameter":
-            return shorten(legible(origin.name_stack), LONGEST), self._sharded(origin), ""
+            return shorten(legible(origin.name_stack), MAX_NAME_CHARS), self._sharded(origin), ""
         line, result = frames.line(origin), f"the result of {origin.source or origin.opcode}"
-        return shorten(f"{result} ({line})" if line else result, LONGEST), "", line
+        return shorten(f"{result} ({line})" if line else result, MAX_NAME_CHARS), "", line
 
     def _origin(self, found: FoundCollective) -> tuple[Instruction | None, list[Instruction]]:
         """Return the argument of the program, or the operation, whose value a collective moves.
@@ -195,7 +196,7 @@ class Partitioner:
         computation, passed = found.computation, []
         instruction: Instruction | None = found.instruction
         index: int | None = None  # of an element, while `instruction` is a tuple
-        for _ in range(FARTHEST):
+        for _ in range(MAX_SEARCH_STEPS):
             if instruction is None:
                 break
             passed.append(instruction)
@@ -282,7 +283,7 @@ def _only_sliced(listed: list[Instruction]) -> dict[int, Instruction]:
         for each, place in users.get(name, []):
             if each.opcode == "dynamic-slice" and place == 0:
                 found = each
-            elif each.opcode in _MOVES and depth < FARTHEST:
+            elif each.opcode in _MOVES and depth < MAX_SEARCH_STEPS:
                 found = sliced(each.name, depth + 1)
             else:
                 return None

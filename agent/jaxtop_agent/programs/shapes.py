@@ -14,7 +14,8 @@ _FLOAT = re.compile(r"(?:bf|f)(4|6|8|16|32|64)(?:e\w+)?")
 _OTHER_BITS = {"pred": 8, "token": 0, "c64": 64, "c128": 128}
 _INTEGER = re.compile(r"[su](1|2|4|8|16|32|64)")
 _CONSTANT = re.compile(r"= (\([^=\n]*\)|[^\s=(]+) constant\(")
-DEEPEST = 20
+# The depth of nested tuples that is read.
+MAX_TUPLE_DEPTH = 20
 MOST_SHOWN = 3
 
 
@@ -44,7 +45,7 @@ def _read(text: str, at: int, depth: int) -> tuple[Shape | None, int]:
     if not text.startswith("(", at):
         match = _ARRAY.match(text, at)
         return (_array(match), match.end()) if match else (None, -1)
-    if depth > DEEPEST:
+    if depth > MAX_TUPLE_DEPTH:
         return None, -1
     parts: list[Shape] = []
     at += 1

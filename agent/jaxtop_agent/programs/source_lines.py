@@ -16,8 +16,10 @@ from jaxtop_agent.arrays.origins import is_library
 
 # Printing the frames holds the GIL for 0.3 µs per instruction of the module.
 MOST_INSTRUCTIONS = 10_000
-LONGEST = 60
-DEEPEST = 64
+# The length of the text of a file and line.
+MAX_PLACE_CHARS = 60
+# The number of frames that are searched for a line of the script.
+MAX_FRAMES = 64
 _FILE_NAME = re.compile(r'^(\d+) "([^"\\]*(?:\\.[^"\\]*)*)"$', re.MULTILINE)
 _LOCATION = re.compile(r"^(\d+) \{file_name_id=(\d+)[^}]*? line=(\d+)", re.MULTILINE)
 _FRAME = re.compile(r"^(\d+) \{file_location_id=(\d+)(?: parent_frame_id=(\d+))?", re.MULTILINE)
@@ -30,10 +32,10 @@ class FileLine(NamedTuple):
     line: int
 
     def __str__(self) -> str:
-        return shorten(f"{legible(os.path.basename(self.file))}:{self.line}", LONGEST)  # noqa: PTH119 - only text is cut
+        return shorten(f"{legible(os.path.basename(self.file))}:{self.line}", MAX_PLACE_CHARS)  # noqa: PTH119 - only text is cut
 
 
-class Located(Protocol):
+class LocatedInstruction(Protocol):
     """An instruction, in whatever form it was read."""
 
     @property
@@ -73,13 +75,13 @@ class Frames:
         except Exception:  # the figures that need no lines go on
             return cls()
 
-    def place(self, located: Located) -> FileLine | None:
+    def place(self, located: LocatedInstruction) -> FileLine | None:
         """Return the innermost line outside libraries, else the innermost; None if it is unknown."""
         frame = located.frame
         if frame is None:
             return None if located.place is None else FileLine(*located.place)
         found = [self._frames[frame].place] if frame in self._frames else []
-        for _ in range(DEEPEST):
+        for _ in range(MAX_FRAMES):
             if frame not in self._frames:
                 break
             place, frame = self._frames[frame]
@@ -87,7 +89,7 @@ class Frames:
                 return place
         return found[0] if found else None
 
-    def line(self, located: Located) -> str:
+    def line(self, located: LocatedInstruction) -> str:
         """Return the line as "train.py:12"; empty if it is unknown."""
         place = self.place(located)
         return "" if place is None or not place.file else str(place)

@@ -1,4 +1,4 @@
-"""What is noted of a computation of a program, before it is known who calls it."""
+"""The summary of a computation of a program, made before its callers are known."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from jaxtop_agent.programs.lines import Instruction
 
 
-class Called(NamedTuple):
+class CalledComputations(NamedTuple):
     """The computations that an instruction may run: the branches of a conditional, else a single one.
 
     `touches` is true if they run on their own, so that their bytes count too.
@@ -45,7 +45,7 @@ class ComputationSummary:
     bytes: int = 0
     at_least: bool = False
     executed: int = 0
-    calls: list[Called] = field(default_factory=list)
+    calls: list[CalledComputations] = field(default_factory=list)
     fusions: list[tuple[str, tuple[Extent, ...]]] = field(default_factory=list)
     reads: dict[int, Reads] = field(default_factory=dict)
     writes: dict[int, int] = field(default_factory=dict)

@@ -31,7 +31,7 @@ class TrackerRun(Protocol):
 
 
 class ToWandb:
-    """The summary of the run has the last values, its system metrics those of each minute."""
+    """The summary of the run has the last values; its system metrics have the values of each minute."""
 
     name = "wandb"
 

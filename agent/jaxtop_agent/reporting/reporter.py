@@ -38,7 +38,7 @@ class TrackerReporter:
         board.is_reporting = True
         figures, due = Figures(board), time.monotonic() + EVERY_S
         while not board.stopping and self._failures_in_a_row:
-            wait(board.bells.reports, due - time.monotonic())
+            wait(board.wakeups.reports, due - time.monotonic())
             now = time.monotonic()
             if board.stopping or now < due:
                 continue
@@ -49,7 +49,7 @@ class TrackerReporter:
     def _is_of_process_0(self) -> bool:
         board = self._board
         while board.sampler.topology is None and not board.stopping:
-            wait(board.bells.reports, LOOK_EVERY_S)
+            wait(board.wakeups.reports, LOOK_EVERY_S)
         topology = board.sampler.topology
         if topology is not None and topology.process_index:
             for each in self._failures_in_a_row:

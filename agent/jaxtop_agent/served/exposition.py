@@ -16,10 +16,10 @@ _SAMPLE = re.compile(r"([a-zA-Z_:][\w:]*)\s*(\{.*?\})?\s+(\S+)(?:\s+[-\d.eE+]+)?
 _LABELS = re.compile(r'\s*([a-zA-Z_]\w*)\s*=\s*"((?:[^"\\\n]|\\.)*)"\s*(?:,|$)', re.ASCII)
 _ESCAPED = re.compile(r"\\(.)")
 _NEW_LINE = {"n": "\n"}
-# A longer line is not a sample.
+# The length of a sample line; longer lines are skipped.
 LONGEST_LINE = 8192
 # The labels of an engine's series are the same in every text.
-REMEMBERED = 2048
+MAX_LABEL_TEXTS = 2048
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -53,7 +53,7 @@ def types(text: str) -> dict[str, str]:
     return {words[2]: words[3] for words in said if len(words) == 4}
 
 
-@lru_cache(maxsize=REMEMBERED)
+@lru_cache(maxsize=MAX_LABEL_TEXTS)
 def _labels(braced: str) -> Labels:
     inside, at, found = braced[1:-1].strip(), 0, []
     while at < len(inside):

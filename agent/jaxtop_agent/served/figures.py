@@ -12,7 +12,7 @@ from math import inf, isfinite
 from typing import TYPE_CHECKING
 
 from jaxtop.base.names import legible, shorten
-from jaxtop_agent.core.waiting import Breather
+from jaxtop_agent.core.waiting import GilYielder
 from jaxtop_agent.served.exposition import ServedSample, samples, types
 
 if TYPE_CHECKING:
@@ -48,9 +48,9 @@ class ServedFigures:
         """Return the figures of a text that was read at this time, those that matter most first."""
         kinds = types(text)
         by_name: dict[str, list[ServedSample]] = defaultdict(list)
-        breathe = Breather()
+        release_gil = GilYielder()
         for each in samples(text):
-            breathe()
+            release_gil()
             if not each.name.startswith(_OF_PROCESS):
                 by_name[each.name].append(each)
         seconds = None if self._at is None else at - self._at
@@ -58,7 +58,7 @@ class ServedFigures:
         found: dict[str, float] = {}
         counted: dict[str, float] = {}  # how often histograms were fed: often all the same
         for name, series in by_name.items():
-            breathe()
+            release_gil()
             kind = _kind(name, kinds, by_name)
             if kind in ("counter", "count", "histogram"):
                 self._before.update({(name, each.labels): each.value for each in series})

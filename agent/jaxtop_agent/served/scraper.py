@@ -16,8 +16,12 @@ if TYPE_CHECKING:
     from jaxtop_agent.core.board import Board
     from jaxtop_agent.core.settings import ServedAt
 
-# Seconds between two reads, seconds that the engine has to answer, and failures until the figures are off.
-EVERY_S, PATIENCE_S, PATIENT = 5.0, 2.0, 6
+# Seconds between two reads.
+READ_INTERVAL_S = 5.0
+# Seconds that the engine has to reply.
+REPLY_TIMEOUT_S = 2.0
+# The number of failures in succession until the figures are off.
+MAX_FAILURES = 6
 MOST_BYTES = 1 << 20
 MOST_KEPT = 64
 SOURCE = "served figures"
@@ -43,7 +47,7 @@ class Scraper:
                     board.sources[SOURCE] = "waiting: process 0 reads them"
                     return
                 self._scrape()
-            wait(board.bells.served, EVERY_S if topology is not None else PATIENCE_S)
+            wait(board.wakeups.served, READ_INTERVAL_S if topology is not None else REPLY_TIMEOUT_S)
 
     def take_figures(self) -> list[tuple[float, dict[str, float]]]:
         """Return the figures since the last time, with when they were read."""
@@ -74,13 +78,13 @@ class Scraper:
     def _fail(self, why: str) -> None:
         """Say why there are no figures; an engine that has just been started gets some time."""
         self._failures += 1
-        state = "waiting" if self._failures < PATIENT else "off"
+        state = "waiting" if self._failures < MAX_FAILURES else "off"
         self._board.sources[SOURCE] = f"{state}: {why}"
 
 
 def fetched(served_at: ServedAt) -> str:
     """Return the text that is served there; no redirection is followed, and no proxy used."""
-    connection = http.client.HTTPConnection(served_at.host, served_at.port, timeout=PATIENCE_S)
+    connection = http.client.HTTPConnection(served_at.host, served_at.port, timeout=REPLY_TIMEOUT_S)
     try:
         connection.request("GET", served_at.path, headers={"Accept": "text/plain"})
         answer = connection.getresponse()

@@ -6,7 +6,7 @@ What is where, in the order in which to read it:
 - own_threads.py: starts and joins the threads of the agent, and knows their names
 - assembly.py: makes everything that works on the board, and connects it
 - roles.py: what this process is for among those that belong together
-- kin.py: the agents of the same family on this machine
+- family_peers.py: the agents of the same family on this machine
 - identity.py: the identity of an agent
 - flags.py: the flags that all processes of a run must share
 - addresses.py: chooses the address to serve on

@@ -15,7 +15,7 @@ from jaxtop.base import debuglog, room
 from jaxtop.base.debuglog import LOG
 from jaxtop.base.names import reason
 from jaxtop_agent import jaxprivate
-from jaxtop_agent.arrays.watched import WatchedNames
+from jaxtop_agent.arrays.watched_names import WatchedNames
 from jaxtop_agent.boot import children
 from jaxtop_agent.boot.children import Family
 from jaxtop_agent.core.settings import ROLE, named_role, script_name
@@ -100,7 +100,7 @@ class Agent:
             from msgspec.structs import replace  # not before JAX is imported
 
             board.identity = replace(board.identity, role=self.role, is_role_guessed=False)
-            board.bells.publisher.ring()
+            board.wakeups.publisher.set()
 
     def start(self) -> None:
         """Start once JAX makes its first backend; until then there is no socket, and no thread that lasts."""
@@ -179,7 +179,7 @@ class Agent:
             util.Finalize(None, self._end_worker, exitpriority=LAST)
 
     def _end_worker(self) -> None:
-        from jaxtop_agent.stalls.uncaught import note_worker_error  # loads the messages
+        from jaxtop_agent.stalls.uncaught_exception import note_worker_error  # loads the messages
 
         note_worker_error(sys.exc_info()[1])
         self._end()
@@ -227,8 +227,8 @@ class Agent:
         from jaxtop_agent.core import redaction
         from jaxtop_agent.hardware import worker as hardware
         from jaxtop_agent.service.assembly import Assembly, OwnThreads, ScriptSide
+        from jaxtop_agent.service.family_peers import adopted
         from jaxtop_agent.service.identity import board_of
-        from jaxtop_agent.service.kin import adopted
 
         runfiles.explain_no_more()
         hardware.prepare()
@@ -245,7 +245,7 @@ class Agent:
         own = OwnThreads(self._names_of_threads, self._threads.idents, self._threads.start_one_more)
         parts = self._parts = Assembly(board, settings, script, own)
         self._threads.prepare(parts.work())
-        if self.loading.is_stopped:  # `stop` has waited long enough, and closed the bells
+        if self.loading.is_stopped:  # `stop` has waited long enough, and closed the events
             raise Stopped
         self._threads.start()
 
@@ -303,8 +303,8 @@ class Agent:
             have_ended = self._threads.join(self._patience_with)
             self._board = None  # a second call does none of this again
             if have_ended:  # a late thread would otherwise write to a descriptor that may have been reused
-                for bell in board.bells:
-                    bell.close()
+                for wakeup in board.wakeups:
+                    wakeup.close()
         self.is_over = True
         if atexit is not None:
             atexit.unregister(self._end)

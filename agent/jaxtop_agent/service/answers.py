@@ -58,7 +58,7 @@ class Answers:
             case "ping":
                 pass
             case "roster":
-                self._board.bells.registrar.ring()  # for the next request; this answer does not wait
+                self._board.wakeups.registrar.set()  # for the next request; this answer does not wait
                 messages = [("roster", wire.encode(self._messages.roster()))]
             case "state":
                 messages = state()
@@ -72,7 +72,7 @@ class Answers:
                 if not error:
                     error, capture = self._board.capture.answer(request)
                 if self._board.capture.has_changed:
-                    self._board.bells.windows.ring()
+                    self._board.wakeups.windows.set()
             case "stacks":  # they contain no values, so every authorised viewer may read them
                 stacks = self._stalls.stacks_for_viewer()
                 error = NO_STACKS + self._board.sources["stalls"] if stacks is None else ""
@@ -105,15 +105,15 @@ class Answers:
         if request.what == wire.TAKE_WINDOW:
             board.requests.window_at = None if request.at_ms is None else request.at_ms / 1000
             board.requests.windows += 1
-            board.bells.windows.ring()
+            board.wakeups.windows.set()
         elif request.what == "peaks":
             board.requests.peaks += 1
-            board.bells.sampler.ring()
+            board.wakeups.sampler.set()
         elif request.interval_ms is None:
             return "a pace needs an interval"
         else:
             board.requests.interval = bounded(request.interval_ms / 1000)
             board.pulse_now = True
-            board.bells.sampler.ring()
-            board.bells.hardware.ring()
+            board.wakeups.sampler.set()
+            board.wakeups.hardware.set()
         return ""

@@ -12,8 +12,8 @@ from jaxtop.base import debuglog
 from jaxtop_agent import collectors
 from jaxtop_agent.hardware.libraries.thread import Libraries
 from jaxtop_agent.hardware.worker import Hardware
-from jaxtop_agent.ledger.file import Book
-from jaxtop_agent.ledger.keeper import LedgerKeeper
+from jaxtop_agent.ledger.file import LedgerWriter
+from jaxtop_agent.ledger.thread import LedgerThread
 from jaxtop_agent.profiler.offset import ClockOffset
 from jaxtop_agent.profiler.worker import WindowThread
 from jaxtop_agent.programs.compiles.storms import Storms
@@ -29,7 +29,7 @@ from jaxtop_agent.stalls.watch import Stalls
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from jaxtop_agent.arrays.watched import WatchedNames
+    from jaxtop_agent.arrays.watched_names import WatchedNames
     from jaxtop_agent.blackbox import BlackBox
     from jaxtop_agent.core.board import Board
     from jaxtop_agent.core.settings import AgentSettings
@@ -68,8 +68,8 @@ class Assembly:
         hooks.attach(board)
         self._scraper = self._served()
         self.black_box = self._black_box()
-        self._keeper = LedgerKeeper(
-            board, hooks, progress, script.phases, self._book(), scraper=self._scraper
+        self._ledger = LedgerThread(
+            board, hooks, progress, script.phases, self._writer(), scraper=self._scraper
         )
         native = NativeStacks(board, own.names, own.start)
         stalls = Stalls(board, hooks, progress, own.idents, native)
@@ -100,8 +100,8 @@ class Assembly:
         yield "collectives", self.windows.run
         yield "hardware", Hardware(board).run
         yield "libraries", Libraries(board).run
-        yield "activity", MainThread(board, hooks, self._keeper).run
-        yield "ledger", self._keeper.run
+        yield "activity", MainThread(board, hooks, self._ledger).run
+        yield "ledger", self._ledger.run
         if self.black_box is not None:
             yield "recording", self.black_box.run
         if self._stuck is not None:
@@ -136,7 +136,7 @@ class Assembly:
                 self._script.hooks,
                 self._script.progress,
                 self._script.phases,
-                self._keeper,
+                self._ledger,
                 own_threads=self._own.names,
                 limit=self._settings.end_if_stuck,
             )
@@ -161,8 +161,8 @@ class Assembly:
         from jaxtop_agent.reporting.destinations import destinations
         from jaxtop_agent.reporting.reporter import TrackerReporter
 
-        asked = destinations(self._settings.report_to, self._script.hooks.trackers)
-        return TrackerReporter(self.board, asked)
+        chosen = destinations(self._settings.report_to, self._script.hooks.trackers)
+        return TrackerReporter(self.board, chosen)
 
     def _served(self) -> Scraper | None:
         """Return what reads the figures of an engine; None if it is not known where they are."""
@@ -172,13 +172,13 @@ class Assembly:
 
         return Scraper(self.board, self._settings.scrape)
 
-    def _book(self) -> Book | None:
+    def _writer(self) -> LedgerWriter | None:
         """Return the file of the ledger; None if the user wants none."""
         settings = self._settings
         if not settings.ledger:
             return None
         folder = settings.ledger_folder
-        return Book(self.board, folder, settings.lineage, is_asked=folder is not None)
+        return LedgerWriter(self.board, folder, settings.lineage, is_requested=folder is not None)
 
     def _black_box(self) -> BlackBox | None:
         """Return the black box if one is requested; None if it is not, or cannot be created."""

@@ -20,7 +20,10 @@ SETTINGS = (
 )
 # Flags that name a place, or the number of devices of a process, may differ.
 _OF_A_PROCESS = re.compile(r"dump|dir|path|file|log|host_platform_device_count|visible|slice|worker|port|ip")
-MOST_FLAGS, LONGEST = 100, 100
+# The number of flags in a message.
+MAX_FLAGS = 100
+# The length of a name or a value in a message.
+MAX_VALUE_CHARS = 100
 
 
 def flags() -> dict[str, str]:
@@ -29,7 +32,7 @@ def flags() -> dict[str, str]:
     settings = {name: value for name in SETTINGS if (value := getattr(config, name, None)) is not None}
     return {
         **_parsed(tuple(os.environ.get(name, "") for name in VARIABLES)),
-        **{name: str(value)[:LONGEST] for name, value in settings.items()},
+        **{name: str(value)[:MAX_VALUE_CHARS] for name, value in settings.items()},
     }
 
 
@@ -39,5 +42,5 @@ def _parsed(texts: tuple[str, ...]) -> dict[str, str]:
     for word in " ".join(texts).split():
         name, _, value = word.partition("=")
         if name.startswith("--") and not _OF_A_PROCESS.search(name):
-            found[name[:LONGEST]] = value[:LONGEST] or "true"
-    return dict(sorted(found.items())[:MOST_FLAGS])
+            found[name[:MAX_VALUE_CHARS]] = value[:MAX_VALUE_CHARS] or "true"
+    return dict(sorted(found.items())[:MAX_FLAGS])

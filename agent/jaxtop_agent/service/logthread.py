@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop.base import debuglog
 from jaxtop.base.debuglog import LOG
-from jaxtop_agent.core.threads import Bell, Worker
+from jaxtop_agent.core.threads import WakeEvent, Worker
 from jaxtop_agent.core.waiting import IDLE_S, wait
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ class LogThread:
     """
 
     def __init__(self) -> None:
-        self._bell: Bell | None = None
+        self._wakeup: WakeEvent | None = None
         self._is_stopping = False
         # The thread that takes the only element starts the worker.
         self._start: list[Callable[[], None]] = [self._begin]
@@ -31,8 +31,8 @@ class LogThread:
         try:
             start = self._start.pop()
         except IndexError:
-            if (bell := self._bell) is not None:
-                bell.ring()
+            if (wakeup := self._wakeup) is not None:
+                wakeup.set()
             return
         try:
             start()
@@ -41,17 +41,17 @@ class LogThread:
             LOG.write()
 
     def _begin(self) -> None:
-        self._bell = Bell()
+        self._wakeup = WakeEvent()
         worker = Worker("debug log", self._run, lambda _: None)
         worker.start()
         self.worker = worker
 
     def _run(self) -> None:
-        bell = self._bell
-        assert bell is not None
+        wakeup = self._wakeup
+        assert wakeup is not None
         while not self._is_stopping:
             LOG.write()
-            wait(bell, IDLE_S)
+            wait(wakeup, IDLE_S)
         LOG.write()
 
     def stop(self, patience: float) -> None:
@@ -59,12 +59,12 @@ class LogThread:
         self._start.clear()
         self._is_stopping = True
         LOG.deliver = LOG.write
-        if self.worker is None or self._bell is None:
+        if self.worker is None or self._wakeup is None:
             LOG.write()
             return
-        self._bell.ring()
+        self._wakeup.set()
         if self.worker.join(patience):
-            self._bell.close()
+            self._wakeup.close()
 
 
 class ChangeLog:

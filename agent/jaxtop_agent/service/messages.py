@@ -14,7 +14,7 @@ from jaxtop_agent import jaxprivate
 from jaxtop_agent.core.threads import cpu_clock, cpu_seconds
 from jaxtop_agent.hardware.worker import SOURCE as HARDWARE
 from jaxtop_agent.service.flags import flags
-from jaxtop_agent.stalls.uncaught import exit_status, uncaught
+from jaxtop_agent.stalls.uncaught_exception import exit_status, uncaught
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -130,7 +130,7 @@ class Messages:
         roster = board.registrar.roster
         if roster is None:
             roster = wire.Roster(board.identity.agent, (board.peer(),), name=board.identity.name)
-        kin = board.registrar.kin
+        kin = board.registrar.family_peers
         return msgspec.structs.replace(roster, kin=kin) if kin else roster
 
     def costs(self) -> wire.Costs:
@@ -179,8 +179,8 @@ def device_sample(board: Board, now: float) -> wire.DeviceSample:
 def source_states(board: Board, now: float) -> dict[str, str]:
     """Return the states of the sources; if the hardware thread hangs, its state says for how long."""
     states = dict(board.sources)
-    asked = board.hardware.asked_at
-    unanswered_s = 0.0 if asked is None else now - asked
+    requested = board.hardware.requested_at
+    unanswered_s = 0.0 if requested is None else now - requested
     for seconds, words in DRIVER_UNANSWERED:
         if unanswered_s >= seconds:
             states[HARDWARE] = f"off: the driver has not answered for {words}"

@@ -85,7 +85,7 @@ class Publisher:
                 "pulse": self._whole_pulse,
             }
         )
-        self._kin: tuple[wire.Peer, ...] = board.registrar.kin
+        self._family_peers: tuple[wire.Peer, ...] = board.registrar.family_peers
         self._oversized = 0
         self._changes = ChangeLog()
         self._pulse = Duty(self._send_pulse, self._interval)
@@ -108,7 +108,7 @@ class Publisher:
         server = self.server = transport.Server(pair, keys.authorized)
         try:
             self._open(server, addresses.first_address(self._bind))
-            server.watch_file(self._board.bells.publisher.fd)
+            server.watch_file(self._board.wakeups.publisher.fd)
             self._serve(server)
             before, bye = self._messages.last(self.farewell, self._oversized)
             for message in (*before, bye):
@@ -126,7 +126,7 @@ class Publisher:
         self._board.publisher.requests = f"{host}:{requests}"
         self._board.publisher.telemetry = f"{host}:{telemetry}"
         debuglog.info("publisher", "serves", f"requests on {host}:{requests}, telemetry on port {telemetry}")
-        self._board.bells.registrar.ring()
+        self._board.wakeups.registrar.set()
 
     def _serve(self, server: transport.Server) -> None:
         self._board.publisher.is_placed = self._bind != "auto"
@@ -134,7 +134,7 @@ class Publisher:
         duties = (
             Duty(self._place),
             Duty(self._refresh_hello, lambda: HELLO_EVERY_S),
-            Duty(self._introduce_kin),
+            Duty(self._introduce_peers),
             Duty(self._listen),
             Duty(self._send_waiting),
             Duty(self._watch_for_stalls),
@@ -159,10 +159,10 @@ class Publisher:
         now = time.monotonic()
         due = min(pulse_due, self._greeting.due, now + IDLE_TURN)
         # Rounded up: in the last fraction of a millisecond the loop would run without a pause.
-        came, questions = server.poll(math.ceil(max(0.0, due - now) * 1000))
-        self._board.bells.publisher.clear()
+        came, requests = server.poll(math.ceil(max(0.0, due - now) * 1000))
+        self._board.wakeups.publisher.clear()
         self._welcome(server, came)
-        self._answer_all(server, questions)
+        self._reply_to_all(server, requests)
 
     def _send_waiting(self, server: transport.Server) -> None:
         while (message := self._board.outbox.take()) is not None:
@@ -178,7 +178,7 @@ class Publisher:
 
     def _drop_unheard_capture(self, _server: transport.Server) -> None:
         if self._board.capture.forget_if_unheard(time.monotonic()):
-            self._board.bells.windows.ring()
+            self._board.wakeups.windows.set()
 
     def _advance_pulse(self, _server: transport.Server) -> None:
         """Let an early pulse restart the interval: the next may be far ahead if the interval was longer."""
@@ -203,7 +203,7 @@ class Publisher:
         if not board.publisher.is_placed and board.sampler.topology is not None:
             self._widen(server)
             board.publisher.is_placed = True
-            board.bells.registrar.ring()
+            board.wakeups.registrar.set()
 
     def _widen(self, server: transport.Server) -> None:
         """In a run that spans hosts, serve on the interface that leads to the other hosts."""
@@ -222,9 +222,9 @@ class Publisher:
         if before != server.viewers:
             debuglog.info("publisher", f"viewers: {server.viewers}", f"before: {before}")
         if came and not before:
-            bells = self._board.bells
-            for bell in (bells.sampler, bells.windows, bells.hardware, bells.libraries, bells.activity):
-                bell.ring()
+            events = self._board.wakeups
+            for each in (events.sampler, events.windows, events.hardware, events.libraries, events.activity):
+                each.set()
         if came and self._greeting.due == math.inf:
             self._greeting.due = time.monotonic() + (GREETING_INTERVAL if before else 0)
 
@@ -281,32 +281,32 @@ class Publisher:
             self._board.sources["run file"] = f"off: {why_not}"
         self._send_payload(server, "hello", payload)
 
-    def _introduce_kin(self, server: transport.Server) -> None:
+    def _introduce_peers(self, server: transport.Server) -> None:
         """Send the roster when others of the family have come or gone."""
-        if self._board.registrar.kin is not self._kin:
-            self._kin = self._board.registrar.kin
+        if self._board.registrar.family_peers is not self._family_peers:
+            self._family_peers = self._board.registrar.family_peers
             self._send(server, self._messages.roster())
 
-    def _answer_all(self, server: transport.Server, questions: list[transport.ReceivedRequest]) -> None:
+    def _reply_to_all(self, server: transport.Server, requests: list[transport.ReceivedRequest]) -> None:
         """Answer, then rest, so that endless requests use only a fixed share of the time."""
         began = time.thread_time()
-        for question in questions:
-            self._answer(server, question)
-        if questions:
+        for received in requests:
+            self._reply_to(server, received)
+        if requests:
             server.rest((time.thread_time() - began) * REST_AFTER_ANSWERS)
 
-    def _answer(self, server: transport.Server, question: transport.ReceivedRequest) -> None:
+    def _reply_to(self, server: transport.Server, received: transport.ReceivedRequest) -> None:
         try:
-            request: wire.Request = wire.decode_as(wire.Request, question.raw)
+            request: wire.Request = wire.decode_as(wire.Request, received.raw)
         except wire.Unreadable as error:
             debuglog.warning("publisher", "a request cannot be read", error)
-            server.reply(question.sender, [wire.encode(wire.Reply("", f"unreadable request: {error}"))])
+            server.reply(received.sender, [wire.encode(wire.Reply("", f"unreadable request: {error}"))])
             return
-        reply, messages = self._answers.answer_to(request, self._state_aside, is_owner=question.is_owner)
+        reply, messages = self._answers.answer_to(request, self._state_aside, is_owner=received.is_owner)
         parts = [wire.encode(reply)]
         for kind, payload in messages:
             parts += wire.pack(kind, self._header(kind, advance=False), payload)
-        server.reply(question.sender, parts)
+        server.reply(received.sender, parts)
 
     def _send(self, server: transport.Server, message: wire.Message) -> None:
         self._send_payload(server, wire.kind_of(message), wire.encode(message))

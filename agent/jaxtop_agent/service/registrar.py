@@ -15,7 +15,7 @@ from jaxtop.base import debuglog
 from jaxtop.wire import Peer, Roster
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.core.waiting import wait
-from jaxtop_agent.service.kin import EVERY_S, Kin
+from jaxtop_agent.service.family_peers import EVERY_S, FamilyPeers
 
 if TYPE_CHECKING:
     from jaxtop_agent.core.board import Board
@@ -38,7 +38,7 @@ class Registrar:
         self._agent = board.identity.agent
         self._registered: Peer | None = None
         self._clock = clock
-        self._kin = Kin(board)
+        self._family_peers = FamilyPeers(board)
 
     def run(self) -> None:
         board = self._board
@@ -47,12 +47,12 @@ class Registrar:
         board.sources["roster"] = "waiting: for the backends"
         while not board.stopping:
             with suppress(Exception):  # a viewer on this machine finds them without the agent
-                self._kin.refresh()
+                self._family_peers.refresh()
             if time.monotonic() >= due:
                 pause = self._turn(pause)
                 due = time.monotonic() + pause
             # Until the next turn others of the family are looked for.
-            if wait(board.bells.registrar, min(due - time.monotonic(), EVERY_S)):
+            if wait(board.wakeups.registrar, min(due - time.monotonic(), EVERY_S)):
                 due, pause = 0.0, FIRST_PAUSE / 2
 
     def _turn(self, pause: float) -> float:
@@ -107,7 +107,7 @@ class Registrar:
             self._agent, peers, run, self._board.identity.name, process_count
         )
         self._board.sources["roster"] = "on"
-        self._board.bells.publisher.ring()
+        self._board.wakeups.publisher.set()
 
 
 def _peers(entries: dict[str, str]) -> list[Peer]:

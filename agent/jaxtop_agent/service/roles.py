@@ -1,4 +1,4 @@
-"""What a process is for among those that belong together: as the process says itself, or a guess."""
+"""The role of a process in its family: as the process states it, or a guess."""
 
 from __future__ import annotations
 

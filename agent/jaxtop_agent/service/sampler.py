@@ -69,7 +69,7 @@ class Sampler:
             self._tick(watched)
             now = time.monotonic()
             due = max(due + self._until_next(watched), now)
-            if wait(board.bells.sampler, due - now):
+            if wait(board.wakeups.sampler, due - now):
                 due = time.monotonic()  # a viewer connected: sample at once
 
     def _until_next(self, watched: bool) -> float:
@@ -104,17 +104,17 @@ class Sampler:
             self._board.sampler.sampled_ms = min(filter(None, sampled_ms), default=now_ms())
             if is_first:
                 self._board.pulse_now = True
-                self._board.bells.publisher.ring()
+                self._board.wakeups.publisher.set()
         else:
             self._board.sampler.sampled_ms = None  # samples for the last viewer are too old for the next
         if self._board.sampler.topology is not topology:
-            self._board.bells.registrar.ring()
-            self._board.bells.hardware.ring()
-            self._board.bells.libraries.ring()
-            self._board.bells.publisher.ring()
+            self._board.wakeups.registrar.set()
+            self._board.wakeups.hardware.set()
+            self._board.wakeups.libraries.set()
+            self._board.wakeups.publisher.set()
 
     def _runs_unwatched(self, collector: collectors.Collector) -> bool:
-        is_reported = self._board.is_reporting and collector.name in collectors.REPORTED
+        is_reported = self._board.is_reporting and collector.name in collectors.REPORT_COLLECTORS
         return collector.also_unwatched or is_reported
 
     def _client(self) -> Any:

@@ -8,6 +8,6 @@ What is where, in the order in which to read it:
 - native.py: when native stacks are read
 - activity.py: samples what the main thread does
 - calls.py: what a frame has called that has no frame itself
-- uncaught.py: the exception that ended the script
-- caught.py: events about exceptions after which the script went on
+- uncaught_exception.py: the exception that ended the script
+- caught_exceptions.py: events about exceptions after which the script went on
 """

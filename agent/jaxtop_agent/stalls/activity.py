@@ -15,10 +15,10 @@ from jaxtop import wire
 from jaxtop.base import debuglog
 from jaxtop.base.clock import now_ms
 from jaxtop.wire import COMPILE, LAUNCH, SCRIPT, WAIT
-from jaxtop_agent.arrays import origins, running
+from jaxtop_agent.arrays import origins, running_frames
 from jaxtop_agent.core import threads
 from jaxtop_agent.core.waiting import wait
-from jaxtop_agent.ledger.queues import Depth, SeenQueue
+from jaxtop_agent.ledger.queues import Depth, WaitedQueue
 from jaxtop_agent.machine import basics
 from jaxtop_agent.stalls import calls, stacks
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from jaxtop_agent.core.board import Board
     from jaxtop_agent.hooks.garbage import GarbageRuns
     from jaxtop_agent.hooks.jax import Hooks
-    from jaxtop_agent.ledger.keeper import LedgerKeeper
+    from jaxtop_agent.ledger.thread import LedgerThread
 
 NAME = "activity"
 # The mean time between two samples. Each comes at a random time, or a loop of the same period would show only
@@ -39,7 +39,10 @@ SEND_EVERY_S = 3.0
 # At first, and after a change of the rhythm, samples come sooner until there are enough: at most for this
 # long, because there may be no Python to sample.
 SOON_EVERY_S, SOON_FOR_S = 0.1, 8.0
-MOST_LINES, DEEPEST = 6, 40
+# The number of lines in a message.
+MAX_LINES = 6
+# The number of frames that are searched for a line of the script.
+MAX_FRAMES = 40
 # Reading the waits for a core costs as much as half a sample.
 DELAY_EVERY_S = 1.0
 # Samples also come sooner until a while after steps are launched, at most for this long: nothing else says
@@ -67,13 +70,13 @@ class _Sample(NamedTuple):
 class MainThread:
     """Takes the samples on its own thread, for the ledger; while somebody watches, it sends their sums."""
 
-    def __init__(self, board: Board, hooks: Hooks, keeper: LedgerKeeper) -> None:
+    def __init__(self, board: Board, hooks: Hooks, ledger: LedgerThread) -> None:
         self._board = board
         self._hooks = hooks
-        self._keeper = keeper
+        self._ledger = ledger
         self._began = time.monotonic()
         self._samples: deque[_Sample] = deque()
-        self._queue = SeenQueue()
+        self._queue = WaitedQueue()
         self._random = random.Random()  # noqa: S311 - it only spreads samples over time
         self._delayed_ns: int | None = None
         self._delay_read_at = 0.0
@@ -88,12 +91,12 @@ class MainThread:
         board = self._board
         try:
             while not board.stopping:
-                wait(board.bells.activity, self._random.uniform(0.5, 1.5) * self._every(time.monotonic()))
+                wait(board.wakeups.activity, self._random.uniform(0.5, 1.5) * self._every(time.monotonic()))
                 if board.is_watched:
                     self._look(time.monotonic())
                 else:
                     self._samples.clear()
-                    _read(self._hooks, self._keeper)
+                    _read(self._hooks, self._ledger)
         except Exception as error:
             debuglog.warning(NAME, "the main thread is not sampled any more", error=error)
             board.switch_off(NAME, error)
@@ -102,11 +105,11 @@ class MainThread:
         """Return the mean time until the next sample."""
         if self._board.is_watched and now < self._new_until:
             return SOON_EVERY_S
-        is_new = self._keeper.is_new and now - self._began < NEW_FOR_S
+        is_new = self._ledger.is_new and now - self._began < NEW_FOR_S
         return NEW_EVERY_S if is_new else EVERY_S
 
     def _look(self, now: float) -> None:
-        read = _read(self._hooks, self._keeper, self._queue)
+        read = _read(self._hooks, self._ledger, self._queue)
         if read is None:
             return
         samples = self._samples
@@ -138,7 +141,7 @@ class MainThread:
 
     def _message(self, now: float) -> wire.Activity:
         by_activity = Counter(each.activity for each in self._samples)
-        lines = Counter((each.place, each.activity) for each in self._samples).most_common(MOST_LINES)
+        lines = Counter((each.place, each.activity) for each in self._samples).most_common(MAX_LINES)
         first, last = self._samples[0], self._samples[-1]
         return wire.Activity(
             now_ms(),
@@ -181,24 +184,24 @@ def _delay_ms(first: _Sample, last: _Sample) -> int | None:
 
 
 def _read(
-    hooks: Hooks, keeper: LedgerKeeper, queue: SeenQueue | None = None
+    hooks: Hooks, ledger: LedgerThread, queue: WaitedQueue | None = None
 ) -> tuple[wire.Place, int, Depth | None] | None:
     """Return the line and the activity of the main thread, and note it; None while it runs no Python.
 
     If there is a `queue`, its depth is read, too.
     """
-    frames = running.frames()
+    frames = running_frames.frames()
     frame = frames.get(threads.main_ident() or 0)
     frames.clear()
     if frame is None:
         return None
-    stack = running.stack(frame, DEEPEST)
+    stack = running_frames.stack(frame, MAX_FRAMES)
     del frame
     try:
         activity = _activity(stack, hooks)
         is_in_jax = activity != SCRIPT
-        kind = keeper.stacks.kind(stack, is_in_jax=is_in_jax)
-        keeper.sample(kind, is_in_jax=is_in_jax)
+        kind = ledger.stacks.kind(stack, is_in_jax=is_in_jax)
+        ledger.sample(kind, is_in_jax=is_in_jax)
         depth = None if queue is None else queue.look(stack, waits=kind == "input")
         return _placed(stack), activity, depth
     finally:

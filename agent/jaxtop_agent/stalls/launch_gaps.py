@@ -10,13 +10,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 # All launches between two updates count as one move. The times between moves are remembered.
-REMEMBERED = 16
+MAX_GAPS = 16
 STEADY = 8
 LONG_GAPS = 8
-# A long gap is a time without launches that is longer than AT_LEAST, than TIMES the usual gap (but AT_MOST
-# seconds at most), and than twice the longest remembered gap, so that occasional ones are not reported.
-AT_LEAST, TIMES, AT_MOST = 5.0, 6, 45.0
-TIMES_LONGEST = 2
+# A time without launches that is shorter than this is not a long gap.
+MIN_LONG_GAP_S = 5.0
+# A long gap is longer than this many times the usual gap, but MAX_LONG_GAP_S is always enough.
+LONG_GAP_FACTOR = 6
+MAX_LONG_GAP_S = 45.0
+# A long gap is longer than this many times the longest remembered gap: occasional pauses are not reported.
+LONGEST_GAP_FACTOR = 2
 # An update later than this was delayed with the script: the process was stopped, or the GIL was held.
 LATE = 3.0
 # A shorter time without activity is not a lull.
@@ -35,9 +38,9 @@ class LaunchGaps:
 
     def __init__(self) -> None:
         self._counts: Mapping[str, int] = {}
-        self._gaps: deque[float] = deque(maxlen=REMEMBERED)
+        self._gaps: deque[float] = deque(maxlen=MAX_GAPS)
         self._long_gaps: deque[float] = deque(maxlen=LONG_GAPS)
-        self._movers: deque[frozenset[str]] = deque(maxlen=REMEMBERED)
+        self._movers: deque[frozenset[str]] = deque(maxlen=MAX_GAPS)
         self._updated_at: float | None = None
         self._moved = 0.0  # the update that saw the last move
         self._moved_after = 0.0  # the update before that
@@ -75,7 +78,7 @@ class LaunchGaps:
     def _move(self, now: float, movers: frozenset[str]) -> None:
         gap = now - self._moved
         if not self._is_disturbed:
-            if gap * TIMES_LONGEST > self._least_patience():
+            if gap * LONGEST_GAP_FACTOR > self._least_patience():
                 self._long_gaps.append(gap)
             self._gaps.append(gap)
         self._movers.append(movers)
@@ -83,10 +86,10 @@ class LaunchGaps:
         self._is_disturbed = False
 
     def _patience(self) -> float:
-        return max(self._least_patience(), TIMES_LONGEST * max((*self._gaps, *self._long_gaps)))
+        return max(self._least_patience(), LONGEST_GAP_FACTOR * max((*self._gaps, *self._long_gaps)))
 
     def _least_patience(self) -> float:
-        return max(AT_LEAST, min(TIMES * self.usual(), AT_MOST))
+        return max(MIN_LONG_GAP_S, min(LONG_GAP_FACTOR * self.usual(), MAX_LONG_GAP_S))
 
 
 class LullDetector:

@@ -110,7 +110,7 @@ class NativeStacks:
         finally:
             self.number += 1
             self._ended_at, self._began_at = time.monotonic(), None
-            self._board.bells.publisher.ring()
+            self._board.wakeups.publisher.set()
 
     def _fail(self, error: Exception) -> None:
         debuglog.warning(NAME, "native stacks are not read any more", error=error)

@@ -14,9 +14,9 @@ from msgspec.structs import replace
 
 from jaxtop import wire
 from jaxtop.base.names import shorten
-from jaxtop_agent.arrays import origins, running
+from jaxtop_agent.arrays import origins, running_frames
 from jaxtop_agent.core import threads
-from jaxtop_agent.core.waiting import breathe
+from jaxtop_agent.core.waiting import release_gil
 from jaxtop_agent.stalls import calls
 
 if TYPE_CHECKING:
@@ -26,10 +26,12 @@ if TYPE_CHECKING:
 MOST_THREADS, MOST_FRAMES = 64, 64
 AT_ONCE = 8
 # A deep stack is cut in the middle: this many outermost frames are kept, and the rest of them are innermost.
-OUTERMOST = 16
-DEEPEST = 5_000
+OUTERMOST_FRAMES = 16
+# The number of frames of a stack that are read.
+MAX_WALKED_FRAMES = 5_000
 MOST_BYTES = 60_000
-LONGEST = 120
+# The length of a name in a message.
+MAX_NAME_CHARS = 120
 NAMELESS = "without a name"
 
 
@@ -46,13 +48,13 @@ def read(
     """
     native = native or {}
     names = {ident: threads.fact(each, "_name", NAMELESS) for ident, each in threads.listed().items()}
-    main, frames = threads.main_ident(), running.frames()
+    main, frames = threads.main_ident(), running_frames.frames()
     there = sorted(frames.keys() - own, key=lambda ident: (ident != main, ident))
     frames.clear()
     order = there[:MOST_THREADS]
     found: list[wire.Thread] = []
     for start in range(0, len(order), AT_ONCE):
-        frames = running.frames()
+        frames = running_frames.frames()
         try:
             for ident in order[start : start + AT_ONCE]:
                 if ident in frames:  # it may have ended since
@@ -61,29 +63,29 @@ def read(
                     found.append(replace(_with_launch(thread, launch), native=native.get(ident)))
         finally:
             frames.clear()
-        breathe()
+        release_gil()
     return _bounded([*found, *others])
 
 
 def _with_launch(thread: wire.Thread, name: str | None) -> wire.Thread:
     if name is None:
         return thread
-    inside = wire.Place(wire.COMPILED, thread.frames[-1].line, name[:LONGEST])
+    inside = wire.Place(wire.COMPILED, thread.frames[-1].line, name[:MAX_NAME_CHARS])
     return replace(thread, frames=(*thread.frames, inside))
 
 
 def _thread(name: str, is_main: bool, frame: FrameType) -> wire.Thread:
-    stack = running.stack(frame, DEEPEST)
+    stack = running_frames.stack(frame, MAX_WALKED_FRAMES)
     count = len(stack)
     if count > MOST_FRAMES:
-        stack = stack[: MOST_FRAMES - OUTERMOST] + stack[-OUTERMOST:]
+        stack = stack[: MOST_FRAMES - OUTERMOST_FRAMES] + stack[-OUTERMOST_FRAMES:]
     places = tuple(place(each.f_code, each.f_lineno) for each in reversed(stack))
     return wire.Thread(name, is_main, places, count - len(stack))
 
 
 def place(code: CodeType, line: int | None) -> wire.Place:
     # The line is None for instructions that the compiler assigned to no line.
-    return wire.Place(short(code.co_filename), line or 0, shorten(code.co_name, LONGEST))
+    return wire.Place(short(code.co_filename), line or 0, shorten(code.co_name, MAX_NAME_CHARS))
 
 
 def _bounded(threads: list[wire.Thread]) -> tuple[wire.Thread, ...]:
@@ -107,13 +109,14 @@ def _cut(thread: wire.Thread, most: int) -> wire.Thread:
 def short(file: str) -> str:
     """Shorten a path: the script's own files to the bare name, libraries to the path inside their folder."""
     if file.startswith("<"):
-        return shorten(file, LONGEST)
-    for installed in origins.INSTALLED:
+        return shorten(file, MAX_NAME_CHARS)
+    for installed in origins.PACKAGE_FOLDERS:
         _, found, inside = file.rpartition(f"/{installed}/")
         if found:
-            return shorten(inside if "/" in inside else f"{installed}/{inside}", LONGEST)
+            return shorten(inside if "/" in inside else f"{installed}/{inside}", MAX_NAME_CHARS)
     if origins.is_library(file):
         for root in origins.roots():
             if file.startswith(root):
-                return shorten(f"{os.path.basename(root.rstrip('/'))}/{file.removeprefix(root)}", LONGEST)  # noqa: PTH119
-    return shorten(os.path.basename(file), LONGEST)  # noqa: PTH119 - only text is cut
+                folder = os.path.basename(root.rstrip("/"))  # noqa: PTH119 - only text is cut
+                return shorten(f"{folder}/{file.removeprefix(root)}", MAX_NAME_CHARS)
+    return shorten(os.path.basename(file), MAX_NAME_CHARS)  # noqa: PTH119 - only text is cut

@@ -11,7 +11,7 @@ from jaxtop.base import debuglog
 from jaxtop.base.clock import now_ms
 from jaxtop.base.names import program_of
 from jaxtop_agent.stalls import stacks
-from jaxtop_agent.stalls.caught import Caught
+from jaxtop_agent.stalls.caught_exceptions import CaughtExceptions
 from jaxtop_agent.stalls.launch_gaps import LaunchGaps, LongGap, LullDetector
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from jaxtop_agent.steps.progress import Progress
 
 # Looks at shorter intervals would take every second launch for a separate rhythm.
-EVERY = 0.9
-AGAIN_EVERY = 10.0
+LOOK_INTERVAL_S = 0.9
+REPEAT_INTERVAL_S = 10.0
 # Without a rhythm, a process is stuck after a lull of this many seconds that is also this many times the
 # longest.
 LONG_LULL, TIMES_A_LULL = 15.0, 3
@@ -59,14 +59,14 @@ class Stalls:
         self._is_broken = False
         self.stall: wire.Stall | None = None
         self.lull: wire.Lull | None = None
-        self.caught = Caught(hooks.raised, own_threads)
+        self.caught = CaughtExceptions(hooks.raised, own_threads)
         board.sources[NAME] = "on"
 
     def check_progress(self, now: float) -> wire.Stacks | None:
         """Check whether the process makes progress; return the stacks if they should be sent now."""
         if self._is_broken or now < self._due:
             return None
-        self._due = now + EVERY
+        self._due = now + LOOK_INTERVAL_S
         try:
             return self._check_progress(now)
         except Exception as error:
@@ -129,7 +129,7 @@ class Stalls:
                 self._native.forget()
             return None
         has_more = self._has_native_stacks()
-        if self._sent_at is not None and now - self._sent_at < AGAIN_EVERY and not has_more:
+        if self._sent_at is not None and now - self._sent_at < REPEAT_INTERVAL_S and not has_more:
             return None
         is_first, self._sent_at = self._sent_at is None, now
         found = self.stacks()
@@ -174,7 +174,7 @@ class Stalls:
         longest = max(LONG_LULL, TIMES_A_LULL * self._lull.longest)
         is_stuck = self.stall is not None or lull_s >= longest
         if is_stuck and not self._board.publisher.is_stuck:
-            self._board.bells.libraries.ring()
+            self._board.wakeups.libraries.set()
         self._board.publisher.is_stuck = is_stuck
 
     def _carrier(self) -> str:

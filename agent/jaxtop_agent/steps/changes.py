@@ -8,8 +8,8 @@ from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop_agent.steps.durations import (
+    MIN_PAUSE_NS,
     ONLY_LAUNCHED_NS,
-    SHORTEST_PAUSE_NS,
     until_other,
     usual_step,
 )
@@ -33,18 +33,21 @@ COMPARED_TIMES = 8
 MOST_COMPARED = MOST_IN_A_ROW + MOST_BEFORE + BLOCK
 # Steps are timed one by one where at most one in this many gaps is a mere launch, of the last ones as well.
 MERE_LAUNCHES = 3
-# A gap is a pause if it is this many times as long as the usual step, and longer by SHORTEST_PAUSE_NS.
+# A gap is a pause if it is this many times as long as the usual step, and longer by MIN_PAUSE_NS.
 PAUSE = 3
 # The pauses of the last minute count, but not those shorter than this part of the longest of the latest
 # ones: they may have another cause. What pauses cost is taken from the latest, if there are enough.
 LAST_NS, MOST_PAUSES = 60_000_000_000, 64
 LATEST_NS, ENOUGH_PAUSES = 15_000_000_000, 3
 AS_LONG = 0.4
-# Pauses have a period if there are this many distances between them, and this part of the distances differ
-# by at most this share.
-ENOUGH_PERIODS, PERIODICAL, PERIOD_DIFFERS = 2, 0.75, 0.05
+# Pauses have a period if there are this many distances between them.
+MIN_PERIODS = 2
+# The share of the distances that must be close to the period.
+PERIODIC_SHARE = 0.75
+# The difference from the period, as a share of it, up to which a distance is close to it.
+MAX_PERIOD_DIFFERENCE = 0.05
 # The number of last gaps from which the usual gap is computed.
-COMPARED = 64
+USUAL_GAPS = 64
 
 
 class StepTimes:
@@ -133,7 +136,7 @@ def _differs(last: Sequence[float], least: float, most: float) -> Callable[[floa
     return None
 
 
-class Paused(NamedTuple):
+class PauseSummary(NamedTuple):
     """The pauses of the last minute: their number, the time from the first to the last, what a step loses.
 
     `every` is the number of steps from one to the next, if it is always about the same; 0 if it is not.
@@ -163,9 +166,9 @@ class Pauses:
         self._until = 0
         self._is_long = False
 
-    def look(self, gaps: Sequence[StepGap]) -> Paused | None:
+    def look(self, gaps: Sequence[StepGap]) -> PauseSummary | None:
         """Return the pauses, with those among new gaps; None if there are none, or one long ago."""
-        usual = usual_step(gaps[-COMPARED:]) if gaps else None
+        usual = usual_step(gaps[-USUAL_GAPS:]) if gaps else None
         if usual is None:
             self._found.clear()
             return None
@@ -176,7 +179,7 @@ class Pauses:
             self._passed += gap.duration
             self._steps += gap.steps
             expected = step * gap.steps
-            is_long = gap.duration > max(PAUSE * expected, expected + SHORTEST_PAUSE_NS)
+            is_long = gap.duration > max(PAUSE * expected, expected + MIN_PAUSE_NS)
             if is_long and not self._is_long:  # several in a row are the beginning of another rhythm
                 self._found.append(_Pause(gap.end, gap.duration - expected, self._passed, self._steps))
             self._is_long = is_long
@@ -191,14 +194,14 @@ class Pauses:
         since = latest[0] if len(latest) >= ENOUGH_PAUSES else first
         steps = last.steps - since.steps
         lost = max(0.0, (last.passed - since.passed) / steps - step) if steps else 0.0
-        return Paused(len(alike), last.end - first.end, lost, _period(alike))
+        return PauseSummary(len(alike), last.end - first.end, lost, _period(alike))
 
 
 def _period(pauses: Sequence[_Pause]) -> int:
     """Return the steps from pause to pause; 0 if they differ, or there are too few pauses to tell."""
     apart = [after.steps - before.steps for before, after in pairwise(pauses)]
-    if len(apart) < ENOUGH_PERIODS:
+    if len(apart) < MIN_PERIODS:
         return 0
     usual = round(median(apart))
-    alike = sum(abs(each - usual) <= PERIOD_DIFFERS * usual for each in apart)
-    return usual if alike >= PERIODICAL * len(apart) else 0
+    alike = sum(abs(each - usual) <= MAX_PERIOD_DIFFERENCE * usual for each in apart)
+    return usual if alike >= PERIODIC_SHARE * len(apart) else 0

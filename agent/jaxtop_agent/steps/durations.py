@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-# A gap this many times as long as usual is a pause: the script saved its state, or a user stopped it. A
-# shorter gap than SHORTEST_PAUSE_NS is not a pause, however short the steps are.
-PAUSE, SHORTEST_PAUSE_NS = 10, 250_000_000
+# A gap this many times as long as usual is a pause: the script saved its state, or a user stopped it.
+PAUSE_FACTOR = 10
+# A shorter gap is not a pause, however short the steps are.
+MIN_PAUSE_NS = 250_000_000
 # JAX launches at most this many programs ahead of the device.
-AHEAD = 32
+MAX_PROGRAMS_AHEAD = 32
 # A gap this short is only the time that launching takes. The waits are in the few gaps that are much longer.
 ONLY_LAUNCHED_NS = 3_000_000
 # The gaps over which the launches of each function per step are counted.
-COUNTED = 64
+COUNTED_GAPS = 64
 # If steps seem to take less than one part in this many of the time, the script waits for them elsewhere.
 HARDLY_SEEN = 10
 # A gap this many times as long as usual ends a stretch in which launches ran ahead of the device.
@@ -44,7 +45,7 @@ class StepGap(NamedTuple):
     functions: frozenset[int]
 
 
-class StepTook(NamedTuple):
+class StepDuration(NamedTuple):
     """When a step ended and how long it took; `is_own` unless that is a share of a time of several steps."""
 
     end: int
@@ -54,7 +55,7 @@ class StepTook(NamedTuple):
 
 def launches_a_step(gaps: Sequence[StepGap]) -> dict[int, float]:
     """Return how often a step launches each of its usual functions."""
-    usual, latest = _usual(gaps), gaps[-COUNTED:]
+    usual, latest = _usual(gaps), gaps[-COUNTED_GAPS:]
     steps = sum(gap.steps for gap in latest)
     return {each: sum(gap.launched.get(each, 0) for gap in latest) / steps for each in usual}
 
@@ -63,7 +64,7 @@ def _usual(gaps: Sequence[StepGap]) -> frozenset[int]:
     return Counter(gap.functions for gap in gaps).most_common(1)[0][0]
 
 
-def step_times(gaps: Sequence[StepGap], device_ns: int | None) -> list[StepTook]:
+def step_times(gaps: Sequence[StepGap], device_ns: int | None) -> list[StepDuration]:
     """Return when each step ended and how long it took, without the work between steps.
 
     Left out are pauses, and the part of a gap that follows the launch of an unusual function, such as an
@@ -77,7 +78,7 @@ def step_times(gaps: Sequence[StepGap], device_ns: int | None) -> list[StepTook]
     # A wait before the launch of an unusual function may still be a wait for the steps.
     cut = [until_other(gap, launches) for gap in gaps]
     if _is_hidden(gaps, alike, cut, usual, device_ns):
-        return [StepTook(gap.end, device_ns or passed / steps, False) for gap in gaps]  # no more is known
+        return [StepDuration(gap.end, device_ns or passed / steps, False) for gap in gaps]  # no more is known
     if _runs_ahead(cut, usual, device_ns):
         longer_than = max(usual * WAITED, _typical_wait(cut) / WAITS_DIFFER)
         return list(_shared(_after_first_wait(cut, longer_than), longer_than))
@@ -102,29 +103,29 @@ def usual_step(gaps: Sequence[StepGap]) -> tuple[float, frozenset[int]] | None:
 def from_wait_to_wait(gaps: Sequence[StepGap]) -> tuple[Sequence[StepGap], Sequence[StepGap]]:
     """Return the gaps whose work is paid for among them, and those after them whose wait is still to come.
 
-    A wait pays for launches of up to AHEAD gaps before it. Those of the first wait may be older than all gaps
-    here, so the gaps up to it are left out. All gaps are returned where no two waits are that close to the
-    ends, or less than half of the gaps lie between them.
+    A wait pays for launches of up to MAX_PROGRAMS_AHEAD gaps before it. The launches of the first wait may be
+    older than all gaps here, so the gaps up to it are left out. All gaps are returned where no two waits are
+    that close to the ends, or less than half of the gaps lie between them.
     """
     usual = sum(gap.duration for gap in gaps) / sum(gap.steps for gap in gaps)
     waits = [i for i, gap in enumerate(gaps) if gap.duration > WAITED * usual * gap.steps]
-    if not waits or waits[0] >= AHEAD or len(gaps) - 1 - waits[-1] > AHEAD:
+    if not waits or waits[0] >= MAX_PROGRAMS_AHEAD or len(gaps) - 1 - waits[-1] > MAX_PROGRAMS_AHEAD:
         return gaps, ()
     if (waits[-1] - waits[0]) * 2 < len(gaps):
         return gaps, ()
     return gaps[waits[0] + 1 : waits[-1] + 1], gaps[waits[-1] + 1 :]
 
 
-def _one_by_one(gaps: Sequence[StepGap], cut: Sequence[StepGap], usual: float) -> Iterable[StepTook]:
+def _one_by_one(gaps: Sequence[StepGap], cut: Sequence[StepGap], usual: float) -> Iterable[StepDuration]:
     """Yield each step with the duration of its gap; steps launched ahead of one wait share its duration."""
     stretch: list[StepGap] = []
     debt, owed_from = 0.0, 0  # how far the device is behind, and since which step
     for whole, gap in zip(gaps, cut, strict=True):
         each = gap.duration / gap.steps
         is_whole = gap is whole
-        if each <= max(usual * PAUSE, SHORTEST_PAUSE_NS) and (is_whole or each > usual / 2):
+        if each <= max(usual * PAUSE_FACTOR, MIN_PAUSE_NS) and (is_whole or each > usual / 2):
             stretch.append(gap)
-            debt = min(max(0.0, debt + usual - each), usual * AHEAD)
+            debt = min(max(0.0, debt + usual - each), usual * MAX_PROGRAMS_AHEAD)
             owed_from = owed_from if debt else len(stretch)
             continue
         if usual * WAITED < each <= WAITED * debt:  # this gap is the wait for the steps launched ahead
@@ -141,8 +142,8 @@ def _one_by_one(gaps: Sequence[StepGap], cut: Sequence[StepGap], usual: float) -
     yield from _taken(stretch)
 
 
-def _taken(gaps: Iterable[StepGap]) -> Iterable[StepTook]:
-    return (StepTook(gap.end, gap.duration / gap.steps, gap.steps == 1) for gap in gaps)
+def _taken(gaps: Iterable[StepGap]) -> Iterable[StepDuration]:
+    return (StepDuration(gap.end, gap.duration / gap.steps, gap.steps == 1) for gap in gaps)
 
 
 def until_other(gap: StepGap, launches: frozenset[int]) -> StepGap:
@@ -199,7 +200,7 @@ def _after_first_wait(gaps: Sequence[StepGap], longer_than: float) -> Sequence[S
     return gaps[waits[0] + 1 :] if len(waits) > 1 else gaps
 
 
-def _shared(gaps: Iterable[StepGap], longer_than: float) -> Iterable[StepTook]:
+def _shared(gaps: Iterable[StepGap], longer_than: float) -> Iterable[StepDuration]:
     """Divide each stretch that ends with a gap of at least this duration per step among its steps."""
     stretch: list[StepGap] = []
     for gap in gaps:
@@ -207,5 +208,5 @@ def _shared(gaps: Iterable[StepGap], longer_than: float) -> Iterable[StepTook]:
         if gap.duration >= longer_than * gap.steps:
             steps = sum(one.steps for one in stretch)
             share = sum(one.duration for one in stretch) / steps
-            yield from (StepTook(one.end, share, steps == 1) for one in stretch)
+            yield from (StepDuration(one.end, share, steps == 1) for one in stretch)
             stretch = []

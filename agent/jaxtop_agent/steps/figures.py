@@ -11,10 +11,12 @@ from jaxtop_agent.steps.durations import StepGap, from_wait_to_wait, launches_a_
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from jaxtop_agent.steps.changes import Paused
+    from jaxtop_agent.steps.changes import PauseSummary
 
-# Current figures cover the last seconds, but at least this many steps.
-RECENT_NS, FEWEST = 10_000_000_000, 20
+# The last nanoseconds that current figures cover.
+RECENT_NS = 10_000_000_000
+# The number of steps that current figures cover at least, even if these take longer.
+MIN_STEPS = 20
 # Where the gaps that are remembered cover less than this, steps are counted instead.
 SHORTEST_PAST_NS = 2_500_000_000
 # Within less time than this, all launches may run ahead of the device, and say nothing about step durations.
@@ -42,7 +44,7 @@ class FunctionFacts:
     device_ns: Mapping[int, int] = field(default_factory=dict)
 
 
-class Counted(NamedTuple):
+class StepCount(NamedTuple):
     """Steps counted up to a time, or within one."""
 
     time_ns: int
@@ -68,7 +70,7 @@ class StepFigures(NamedTuple):
     # Since when steps have had this rhythm, and the mean step before, if that was another one.
     since: int = 0
     before_ns: float | None = None
-    paused: Paused | None = None
+    paused: PauseSummary | None = None
 
 
 def figures(
@@ -78,7 +80,7 @@ def figures(
     facts: FunctionFacts,
     now: int,
     *,
-    counted: Counted,
+    counted: StepCount,
 ) -> StepFigures | None:
     """Return the figures of the steps since `began`; None while they are too few.
 
@@ -89,8 +91,8 @@ def figures(
     often = launches_a_step(gaps)
     durations = step_times(gaps, _device_ns_of_step(often, facts.device_ns))
     latest = [each.duration for each in durations if each.end > gaps[-1].end - RECENT_NS]
-    if len(latest) < FEWEST:
-        latest = [each.duration for each in durations[-FEWEST:]]
+    if len(latest) < MIN_STEPS:
+        latest = [each.duration for each in durations[-MIN_STEPS:]]
     all_of_them = [each.duration for each in durations]
     # Of steps that share a wait only the mean is known: how they differ would be how the waits differ.
     is_spread_known = 2 * sum(each.is_own for each in durations) >= len(durations)
@@ -122,7 +124,7 @@ def _device_ns_of_step(often: Mapping[int, float], device_ns: Mapping[int, int])
 
 
 def _flops(often: Mapping[int, float], facts: FunctionFacts) -> float | None:
-    """Return the operations of a step; None if those of one of the script's functions are unknown."""
+    """Return the operations of a step; None if one of the script's functions has unknown operations."""
     total = 0.0
     for function, times in often.items():
         flops = facts.flops.get(function)
@@ -136,7 +138,7 @@ def _flops(often: Mapping[int, float], facts: FunctionFacts) -> float | None:
 def _pace(gaps: Sequence[StepGap], now: int) -> float | None:
     """Return the steps per second over the last seconds, including the work between steps."""
     latest = [gap for gap in gaps if gap.end > now - RECENT_NS]
-    latest = latest if len(latest) >= FEWEST else list(gaps[-FEWEST:])
+    latest = latest if len(latest) >= MIN_STEPS else list(gaps[-MIN_STEPS:])
     longest = max(gap.duration for gap in latest)
     waited = now - latest[-1].end
     paid, unpaid = from_wait_to_wait(latest)

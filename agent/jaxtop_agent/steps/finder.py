@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop_agent.steps.changes import Pauses, StepTimes
 from jaxtop_agent.steps.durations import StepGap, step_times
-from jaxtop_agent.steps.figures import RECENT_NS, Counted, FunctionFacts, StepFigures, figures
+from jaxtop_agent.steps.figures import RECENT_NS, FunctionFacts, StepCount, StepFigures, figures
 from jaxtop_agent.steps.pattern import (
-    COMPARED,
+    COMPARED_LAUNCHES,
     SAME,
     FunctionLaunch,
     Pattern,
@@ -26,8 +26,10 @@ from jaxtop_agent.steps.pattern import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-# The steps that are remembered, and of how many of them figures are made.
-REMEMBERED, IN_FIGURES = 256, 128
+# The number of steps that are remembered.
+MAX_STEPS = 256
+# The number of last steps from which figures are computed.
+FIGURE_STEPS = 128
 # After this many launches, or this time, the pattern is checked again.
 VERIFY_EVERY, VERIFY_EVERY_NS = 128, 5_000_000_000
 # JAX's own operations, launched one by one, make a step only if this many of them repeat for this long.
@@ -87,16 +89,16 @@ class StepFinder:
         paused = self._pauses.look(gaps)
         group = () if self._is_reported or self._pattern is None else self._pattern.group
         counted = self._counted_lately(now)
-        found = figures(gaps[-IN_FIGURES:], self._began, group, facts, now, counted=counted)
+        found = figures(gaps[-FIGURE_STEPS:], self._began, group, facts, now, counted=counted)
         return None if found is None else found._replace(before_ns=self._before_ns, paused=paused)
 
-    def _counted_lately(self, now: int) -> Counted:
+    def _counted_lately(self, now: int) -> StepCount:
         """Return the steps that were counted in the last seconds, or since the rhythm changed."""
-        self._counts.append(Counted(now, self.steps))
+        self._counts.append(StepCount(now, self.steps))
         while self._counts[0].time_ns < now - RECENT_NS:
             self._counts.popleft()
         first = self._counts[0]
-        return Counted(now - first.time_ns, self.steps - first.steps)
+        return StepCount(now - first.time_ns, self.steps - first.steps)
 
     def _is_due(self, launches: Sequence[FunctionLaunch], facts: FunctionFacts, now: int) -> bool:
         """Return whether the pattern should be searched again."""
@@ -113,7 +115,7 @@ class StepFinder:
             self._find_eager(launches, facts)
             return
         newest_first = (launch for launch in reversed(launches) if launch.function in carrying)
-        carried = list(islice(newest_first, COMPARED))[::-1]
+        carried = list(islice(newest_first, COMPARED_LAUNCHES))[::-1]
         sequence = [launch.function for launch in carried]
         pattern = self._pattern
         if pattern is not None and is_still(pattern, sequence, SAME):
@@ -134,7 +136,7 @@ class StepFinder:
         """
         if facts.has_functions:
             return
-        sequence = [launch.function for launch in launches[-COMPARED:]]
+        sequence = [launch.function for launch in launches[-COMPARED_LAUNCHES:]]
         if self._pattern is not None and is_still(self._pattern, sequence):
             return
         self._change(None)
@@ -155,8 +157,8 @@ class StepFinder:
     def _restart(self) -> None:
         self.serial += 1
         self.steps = 0
-        self._gaps: deque[StepGap] = deque(maxlen=REMEMBERED)
-        self._counts: deque[Counted] = deque()
+        self._gaps: deque[StepGap] = deque(maxlen=MAX_STEPS)
+        self._counts: deque[StepCount] = deque()
         self._pauses = Pauses()
         self._before_ns: float | None = None
         self._seen = 0
@@ -192,7 +194,7 @@ class StepFinder:
                 self._began = earlier[-1].end
                 start = first
         if start:
-            self._gaps = deque(gaps[start:], maxlen=REMEMBERED)
+            self._gaps = deque(gaps[start:], maxlen=MAX_STEPS)
             self._counts.clear()
             self._pauses = Pauses()
 

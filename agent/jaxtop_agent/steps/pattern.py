@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-# The launches that are compared with later ones. A step may have a quarter as many.
-COMPARED = 512
-LONGEST = COMPARED // 4
-FEWEST = 6
+# The number of launches that are compared with later ones.
+COMPARED_LAUNCHES = 512
+# The number of launches of a step: its order must repeat within the compared launches.
+MAX_LAUNCHES_PER_STEP = COMPARED_LAUNCHES // 4
+# With fewer launches no pattern is searched for.
+MIN_LAUNCHES = 6
 # Slow steps are found sooner: after this many launches of one function at intervals of at least SLOW_NS. The
 # more intervals there are, the less steady they have to be: the longest is at most STEADY times their number
 # as long as the shortest.
@@ -75,7 +77,7 @@ def find(sequence: Sequence[int], weights: Mapping[int, float]) -> Pattern | Non
     If no order repeats, for example because several threads launch, a step is one launch of the function
     whose launches together weigh most.
     """
-    if len(sequence) < FEWEST:
+    if len(sequence) < MIN_LAUNCHES:
         return None
     length = _length(sequence)
     counts = Counter(sequence)
@@ -106,7 +108,7 @@ def find_slow(launches: Sequence[FunctionLaunch]) -> Pattern | None:
 
 def _length(sequence: Sequence[int]) -> int | None:
     best, at = 0.0, None
-    for length in range(1, min(LONGEST, len(sequence) // 2) + 1):
+    for length in range(1, min(MAX_LAUNCHES_PER_STEP, len(sequence) // 2) + 1):
         same = _same(sequence, length)
         if same >= SAME:
             return length

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MOST_METRICS = 16
 LONGEST_NAME = 100
 # The calls whose times are remembered.
-REMEMBERED = 1024
+MAX_CALL_TIMES = 1024
 # The index is stored among the metrics, because it may be an array too. No metric can have this key.
 INDEX = None
 
@@ -37,7 +37,7 @@ class Progress:
         self._waiting: dict[str | None, Any] = {}
         self._is_closed = False
         self._reports = Reports()
-        self._times: deque[tuple[int, int | None]] = deque(maxlen=REMEMBERED)
+        self._times: deque[tuple[int, int | None]] = deque(maxlen=MAX_CALL_TIMES)
 
     def step(self, index: object, metrics: dict[str, object]) -> None:
         self.calls += 1

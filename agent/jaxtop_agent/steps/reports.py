@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 MOST_CALLS, MOST_HELD = 64, 256
 # The most arrays read in a turn, spread over the calls; the others only if one of these is not finite.
 MOST_READS = 16
-# Of more calls than can be kept, every 2nd, 4th, … is kept; at least one of this many.
-RAREST = 1024
+# Where there are more calls than can be kept, every 2nd, 4th, … is kept; at least one in this many.
+MAX_CALL_STRIDE = 1024
 # The numbers that were read and that nobody has taken yet.
 MOST_TAKEN = 4096
 
@@ -85,7 +85,7 @@ class Reports:
         """Read the calls whose arrays are ready; return the last norms of whole trees, by name."""
         if self._has_overflowed:
             self._has_overflowed = False
-            self._every = min(RAREST, self._every * 2)
+            self._every = min(MAX_CALL_STRIDE, self._every * 2)
         elif len(self._calls) < MOST_CALLS // 4:
             self._every = max(1, self._every // 2)
         bad, self._bad = self._bad, {}

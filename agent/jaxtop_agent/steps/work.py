@@ -10,14 +10,14 @@ if TYPE_CHECKING:
     from jaxtop.wire import Program, Programs, Window
 
 
-class Done(NamedTuple):
+class LaunchWork(NamedTuple):
     """The operations of a launch on all devices of this process together; a lower bound if `at_least`."""
 
     operations: int
     at_least: bool
 
 
-def of_functions(programs: Programs, windows: Sequence[Window]) -> dict[str, Done]:
+def of_functions(programs: Programs, windows: Sequence[Window]) -> dict[str, LaunchWork]:
     """Return the work of a launch by program name, without names whose work is unknown."""
     loaded: dict[str, list[tuple[Program, int]]] = {}
     for program, seen_ms in zip(programs.programs, programs.seen_ms, strict=False):
@@ -39,7 +39,7 @@ def _launched(name: str, since_ms: int, windows: Sequence[Window]) -> Mapping[st
     return {}
 
 
-def _done(variants: list[Program], launched: Mapping[str | None, int]) -> Done | None:
+def _done(variants: list[Program], launched: Mapping[str | None, int]) -> LaunchWork | None:
     """Return the mean over the launches seen; without launches, the least of the programs."""
     known = {
         each.fingerprint: each.flops * each.local_devices
@@ -52,6 +52,6 @@ def _done(variants: list[Program], launched: Mapping[str | None, int]) -> Done |
     total = sum(launched.values())
     if total and launched.keys() <= known.keys() and None not in launched:
         mean = sum(known[each] * count for each, count in launched.items()) / total
-        return Done(round(mean), not bounds.isdisjoint(launched))
+        return LaunchWork(round(mean), not bounds.isdisjoint(launched))
     least = min(known.values())
-    return Done(least, bool(bounds) or least < max(known.values()))
+    return LaunchWork(least, bool(bounds) or least < max(known.values()))

@@ -103,8 +103,8 @@ class LastAct:
         box = BlackBox(self._board, where, 0)
         self._start("recording", box.run)
         publisher.black_box = box
-        for bell in (self._board.bells.sampler, self._board.bells.publisher):
-            bell.ring()
+        for wakeup in (self._board.wakeups.sampler, self._board.wakeups.publisher):
+            wakeup.set()
         time.sleep(FIGURES_S)
         return box
 

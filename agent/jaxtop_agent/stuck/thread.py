@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from jaxtop_agent.core.board import Board, Topology
     from jaxtop_agent.hooks.jax import Hooks
-    from jaxtop_agent.ledger.keeper import LedgerKeeper
     from jaxtop_agent.ledger.phases import Phases
+    from jaxtop_agent.ledger.thread import LedgerThread
     from jaxtop_agent.steps.progress import Progress
 
 NAME = "end if stuck"
@@ -55,13 +55,13 @@ class StuckWatch:
         hooks: Hooks,
         progress: Progress,
         phases: Phases,
-        keeper: LedgerKeeper,
+        ledger: LedgerThread,
         *,
         own_threads: Callable[[], Collection[int]],
         limit: float,
     ) -> None:
         self._board, self._hooks, self._progress, self._phases = board, hooks, progress, phases
-        self._keeper, self._own_threads = keeper, own_threads
+        self._ledger, self._own_threads = ledger, own_threads
         self._limit = limit
         self.end: Callable[[Decision], None] = lambda _: None  # set before it runs
         self._standstill = Standstill(limit, time.monotonic(), self._read)
@@ -75,7 +75,7 @@ class StuckWatch:
         board = self._board
         try:
             while not board.stopping:
-                wait(board.bells.stuck, self._until_next())
+                wait(board.wakeups.stuck, self._until_next())
                 if not board.stopping and (decision := self.check(time.monotonic())) is not None:
                     self.end(decision)
         except Exception as error:
@@ -127,7 +127,7 @@ class StuckWatch:
             self._board.sources[NAME] = state
 
     def _observe(self, topology: Topology | None) -> Observation:
-        hooks, is_in_jax = self._hooks, self._keeper.is_in_jax
+        hooks, is_in_jax = self._hooks, self._ledger.is_in_jax
         launched_at, compiled_at = hooks.last_launch()[0], hooks.compiled_at()
         is_accelerator = topology is not None and topology.platform.lower() != "cpu"
         return Observation(
@@ -139,11 +139,11 @@ class StuckWatch:
 
     def _busy(self, *, is_first: bool) -> str:
         """Return what the process does that moves by itself, or why nobody can tell; else empty."""
-        stalls, seen_at = self._board.sources.get("stalls", ""), self._keeper.seen_at
+        stalls, seen_at = self._board.sources.get("stalls", ""), self._ledger.seen_at
         read = self._board.hardware.readings
         is_read = time.monotonic() - read.at <= read.valid_s
         found = (
-            (not self._keeper.has_stepped, "has not begun its steps"),
+            (not self._ledger.has_stepped, "has not begun its steps"),
             (stalls != "on", f"cannot be judged: stalls are {stalls}"),
             (bool(self._hooks.compiling()), "compiles"),
             *((each.kind in BUSY, BUSY.get(each.kind, "")) for each in self._phases.running()),
@@ -183,7 +183,7 @@ class _ReportToFirst:
     def __init__(self) -> None:
         self.notice = Notice()
         self._context: Any = None
-        self._question: transport.Question | None = None
+        self._question: transport.RequestConnection | None = None
         self._asked_at = self._answered_at = 0.0
         self._said = ""
 
@@ -210,13 +210,13 @@ class _ReportToFirst:
             if self._context is None:
                 self._context = zmq.Context()
             raw = wire.encode(wire.Request("still", still=still))
-            self._question = transport.Question(self._context, pair, pair.public, address, raw)
+            self._question = transport.RequestConnection(self._context, pair, pair.public, address, raw)
         except (keys.NoKey, OSError, zmq.ZMQError) as error:
             self._said = f"process 0 cannot be asked: {error}"
 
     def _read(self, now: float) -> None:
         assert self._question is not None
-        answer = self._question.answer()
+        answer = self._question.reply()
         if answer is None:
             if now - self._asked_at > VALID_S:
                 self._said = "the agent of process 0 does not answer"

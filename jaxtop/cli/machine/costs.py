@@ -19,7 +19,7 @@ from jaxtop.store import runfiles
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from jaxtop.sources.requests import Answered
+    from jaxtop.sources.requests import ReplyCallback
 
 # An agent answers within milliseconds, unless its process is stopped or a thread in it holds the GIL.
 PATIENCE = 2.0
@@ -86,7 +86,7 @@ def ask() -> list[CostReport]:
         waiting = list(reports)
         for report in reports:
             take = _taker(report, waiting)
-            requests.ask(report.hello.requests, wire.Request("cost"), time.monotonic(), take)
+            requests.send(report.hello.requests, wire.Request("cost"), time.monotonic(), take)
         while waiting and (left := until - time.monotonic()) > 0:
             poller = zmq.Poller()
             requests.wait_with(poller)
@@ -96,7 +96,7 @@ def ask() -> list[CostReport]:
     return reports
 
 
-def _taker(report: CostReport, waiting: list[CostReport]) -> Answered:
+def _taker(report: CostReport, waiting: list[CostReport]) -> ReplyCallback:
     def take(reply: wire.Reply | None, frames: list[wire.Frame]) -> None:
         waiting.remove(report)
         if reply is not None and reply.error:

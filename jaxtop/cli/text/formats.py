@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from jaxtop.model import Cluster
-    from jaxtop.store.probed import Probe
+    from jaxtop.store.probe_figures import Probe
 
 JSON = "json"
 FORMATS = (JSON, "csv", "openmetrics")

@@ -66,7 +66,7 @@ class Capture:
         self._open_sink = open_sink
         self._begun = time.monotonic()
         self._every = max(ASK_EVERY_S, ASK_EVERY_S_A_PROCESS * len(agents))
-        self._ask = wire.CaptureAsk(
+        self._ask = wire.CaptureRequest(
             secrets.token_hex(8), max(1, round(wish.seconds * 1000)), wish.most_bytes, wish.steps
         )
         self._under_way, self._most_under_way = 0, FEWEST_PARTS + 1
@@ -185,7 +185,7 @@ class Capture:
     def _fetch(self, source: Source, member: Member, part: int) -> None:
         self._under_way += 1
         sent = time.monotonic()
-        ask = wire.CaptureAsk(self._ask.id, part=part)
+        ask = wire.CaptureRequest(self._ask.id, part=part)
 
         def done(reply: wire.Reply | None) -> None:
             self._under_way -= 1

@@ -13,7 +13,7 @@ from jaxtop import traces
 from jaxtop.features.captures import perfetto
 from jaxtop.features.captures.clocks import Aligned, Instance, Machine, aligned
 from jaxtop.features.captures.perfetto import Slice, lanes
-from jaxtop.traces.parts import breathing, no_pause, rounds
+from jaxtop.traces.parts import no_pause, rounds, with_pauses
 from jaxtop.traces.xspace import Trace
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import BinaryIO
 
-    from jaxtop.traces import Seen, WantedCollectives
+    from jaxtop.traces import TraceContents, WantedCollectives
     from jaxtop.traces.xspace import XEvent, XLine, XPlane
 
     # Returns the groups of device ids of a collective of a program; None where they are unknown.
@@ -144,7 +144,7 @@ class _Place(NamedTuple):
     op: traces.Op
 
 
-def _instances(seen: Seen, groups_of: GroupsOf, host: int) -> dict[tuple[int, int], _Place]:
+def _instances(seen: TraceContents, groups_of: GroupsOf, host: int) -> dict[tuple[int, int], _Place]:
     """Return the collectives by device and start; `host` is the number of the host from 1 on."""
     rounds: Counter[tuple[str, int, int, str]] = Counter()
     group_of: dict[tuple[str, str], dict[int, int]] = {}
@@ -165,7 +165,7 @@ def _instances(seen: Seen, groups_of: GroupsOf, host: int) -> dict[tuple[int, in
     return found
 
 
-def _launch(seen: Seen, module: str, run: int, host: int) -> tuple[int, int]:
+def _launch(seen: TraceContents, module: str, run: int, host: int) -> tuple[int, int]:
     """Return the number that all hosts give a launch, or one that only this host gives it."""
     if seen.is_shared:
         return 0, run
@@ -192,7 +192,7 @@ def _ends(instances: Mapping[tuple[int, int], _Place], began: int) -> dict[Insta
     return {instance: ends[instance] for instance in whole[:MOST_INSTANCES]}
 
 
-def _note(found: dict[str, list[int]], shortest: dict[_Round, int], seen: Seen, host: int) -> None:
+def _note(found: dict[str, list[int]], shortest: dict[_Round, int], seen: TraceContents, host: int) -> None:
     """Note the launches that the trace has from beginning to end, as windows do."""
     launches: dict[tuple[str, int], int] = {}
     for span in seen.spans:
@@ -272,12 +272,12 @@ class _Host:
         for line in plane.lines:
             name = f"{rest.strip()} {line.name}".strip()
             slices = on_devices.setdefault(device, {}).setdefault(name, [])
-            slices += [self._slice(event, device) for event in breathing(line.events, self._pause)]
+            slices += [self._slice(event, device) for event in with_pauses(line.events, self._pause)]
 
     def _thread(self, line: XLine, on_devices: dict[int, dict[str, list[Slice]]]) -> list[Slice]:
         """Return what a thread did; operations of a device that ran on it go to the device."""
         own: list[Slice] = []
-        for event in breathing(line.events, self._pause):
+        for event in with_pauses(line.events, self._pause):
             if event.name.startswith(_OF_THE_PROFILER):
                 continue
             is_operation = self._are_operations.get(event.name)

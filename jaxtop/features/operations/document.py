@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from jaxtop.features.operations.model import OperationView, ProgramTime
     from jaxtop.model import Cluster
-    from jaxtop.store.probed import Probe
+    from jaxtop.store.probe_figures import Probe
 
 _OF_OPERATION = ("op", "kind", "source", "time_share", "time_us", "runs", "flops", "bytes", "bound")
 

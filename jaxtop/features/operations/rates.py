@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from jaxtop.features.operations.model import DeviceRates, program_times
 from jaxtop.model.hardware.peaks import SET_BY_OWNER, peak_of
-from jaxtop.store.probed import median_rate, probed_device
+from jaxtop.store.probe_figures import median_rate, probed_device
 from jaxtop.wire.probing import MATRIX_RATE, MEMORY_RATE
 
 if TYPE_CHECKING:
     from jaxtop.features.operations.model import ProgramTime
     from jaxtop.model.host import Host
     from jaxtop.model.state import ClusterState
-    from jaxtop.store.probed import Probe
+    from jaxtop.store.probe_figures import Probe
 
 PROBED, DATA_SHEET = "probed", "the maker's data sheet"
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from jaxtop.features.probe import placement
 from jaxtop.features.probe.messages import PlacementRequest
 from jaxtop.store import saved_probe
-from jaxtop.store.probed import probed_rates
+from jaxtop.store.probe_figures import probed_rates
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,7 +18,7 @@ from jaxtop.features.probe.figures import FIGURES
 from jaxtop.features.probe.messages import KnownDevice
 from jaxtop.features.probe.placement import FLOPS_PER_JOULE, FREE, IDLE, WATTS, Reason, Standing
 from jaxtop.store import saved_probe
-from jaxtop.store.probed import probed_rates
+from jaxtop.store.probe_figures import probed_rates
 from jaxtop.wire import Device
 
 if TYPE_CHECKING:

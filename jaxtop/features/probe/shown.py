@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jaxtop.base import units
-from jaxtop.store.probed import probed_collective, probed_device
+from jaxtop.store.probe_figures import probed_collective, probed_device
 from jaxtop.tui.draw.panes.facts import pairs
 from jaxtop.wire.probing import MATRIX_RATE, MEMORY_RATE
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from jaxtop.model import DeviceView, Host
     from jaxtop.model.collectives import CollectiveView
-    from jaxtop.store.probed import Probe
+    from jaxtop.store.probe_figures import Probe
     from jaxtop.tui.core.moment import Moment
     from jaxtop.tui.draw.ink import Ink
 

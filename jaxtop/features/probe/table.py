@@ -10,7 +10,7 @@ from jaxtop.features.probe.figures import FIGURES
 from jaxtop.model.naming.sentences import ranges
 
 if TYPE_CHECKING:
-    from jaxtop.wire.probing import Measured, Probe, ProbedCollective
+    from jaxtop.wire.probing import FigureSummary, Probe, ProbedCollective
 
 
 def lines(probe: Probe) -> list[str]:
@@ -47,7 +47,7 @@ def _unit(probe: Probe, name: str) -> tuple[str, float]:
     return figure.unit, figure.scale
 
 
-def _cell(measured: Measured | None, scale: float) -> str:
+def _cell(measured: FigureSummary | None, scale: float) -> str:
     """Return the median and its spread, with its share of the peers' median if that is known."""
     if measured is None:
         return "n/a"

@@ -9,12 +9,20 @@ from jaxtop.features.probe.figures import FIGURES
 from jaxtop.features.probe.peers import AGREEING, LEAST_ROUNDS, Share, compare, distance
 from jaxtop.model.collectives.kinds import busbw
 from jaxtop.model.naming.sentences import ranges
-from jaxtop.wire.probing import SCHEMA, Measured, Probe, ProbedCollective, ProbedDevice, ProbedGroup, Slow
+from jaxtop.wire.probing import (
+    SCHEMA,
+    FigureSummary,
+    Probe,
+    ProbedCollective,
+    ProbedDevice,
+    ProbedGroup,
+    SlowDevices,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from jaxtop.wire.probing import Meeting, Met, ProbePlan, ProbeReport
+    from jaxtop.wire.probing import CollectiveMeasurement, Meeting, ProbePlan, ProbeReport
 
 
 GROUP_TOLERANCE = 0.4
@@ -48,7 +56,7 @@ def _devices(reports: Sequence[ProbeReport]) -> tuple[ProbedDevice, ...]:
     owned = [
         (report, place, device) for report in reports for place, device in enumerate(report.here.devices)
     ]
-    figures: list[dict[str, Measured]] = [{} for _ in owned]
+    figures: list[dict[str, FigureSummary]] = [{} for _ in owned]
     kinds = {device.kind for _, _, device in owned}
     for name in FIGURES:
         for kind in kinds:
@@ -76,7 +84,7 @@ def _devices(reports: Sequence[ProbeReport]) -> tuple[ProbedDevice, ...]:
     )
 
 
-def _compared(name: str, rounds: Sequence[Sequence[float]], owners: Sequence[int]) -> list[Measured]:
+def _compared(name: str, rounds: Sequence[Sequence[float]], owners: Sequence[int]) -> list[FigureSummary]:
     figure = FIGURES[name]
     speeds = [[figure.speed(value) for value in each] for each in rounds]
     found = compare(speeds, figure.tolerance)
@@ -84,11 +92,12 @@ def _compared(name: str, rounds: Sequence[Sequence[float]], owners: Sequence[int
     medians = [median(each) for each in rounds]
     if not found:
         return [
-            Measured(middle, distance(each), len(each)) for middle, each in zip(medians, rounds, strict=True)
+            FigureSummary(middle, distance(each), len(each))
+            for middle, each in zip(medians, rounds, strict=True)
         ]
     peers = figure.speed(median_high(figure.speed(middle) for middle in medians))  # speed inverts itself
     return [
-        Measured(
+        FigureSummary(
             middle,
             distance(each),
             len(each),
@@ -159,7 +168,7 @@ def _late(
 
 
 def _groups(
-    meeting: Meeting, reports: Sequence[ProbeReport], met: Mapping[int, Met]
+    meeting: Meeting, reports: Sequence[ProbeReport], met: Mapping[int, CollectiveMeasurement]
 ) -> tuple[ProbedGroup, ...]:
     """Return the time of each group: that of its slowest device, in launches that waited for it first."""
     firsts: dict[int, list[float]] = {}
@@ -199,7 +208,7 @@ def _are_apart(meeting: Meeting, reports: Sequence[ProbeReport]) -> bool:
     return len(used) == len(set(used))
 
 
-def _slow_devices(devices: Sequence[ProbedDevice]) -> list[Slow]:
+def _slow_devices(devices: Sequence[ProbedDevice]) -> list[SlowDevices]:
     """Return devices that are slow in the same figures, grouped by process."""
     by_figures: dict[tuple[int, tuple[str, ...]], list[ProbedDevice]] = {}
     for device in devices:
@@ -216,11 +225,13 @@ def _slow_devices(devices: Sequence[ProbedDevice]) -> list[Slow]:
             f"{'device' if one else 'devices'} {ranges(ids)} (process {process} on {members[0].hostname}) "
             f"{'is' if one else 'are'} slow: {words} of {'its' if one else 'their'} peers'"
         )
-        found.append(Slow(ids, (process,), shares, text))
+        found.append(SlowDevices(ids, (process,), shares, text))
     return found
 
 
-def _slow_groups(devices: Sequence[ProbedDevice], collectives: Sequence[ProbedCollective]) -> list[Slow]:
+def _slow_groups(
+    devices: Sequence[ProbedDevice], collectives: Sequence[ProbedCollective]
+) -> list[SlowDevices]:
     """Return groups that are slow in the largest size that was compared on their axis."""
     place = {device.id: (device.process, device.hostname) for device in devices}
     largest = {
@@ -242,5 +253,5 @@ def _slow_groups(devices: Sequence[ProbedDevice], collectives: Sequence[ProbedCo
                 f"the group of devices {ranges(group.device_ids)} ({where}{more}) is slow: "
                 f"{what} {group.share:.2f} of its peers'"
             )
-            found.append(Slow(group.device_ids, processes, {what: group.share}, text))
+            found.append(SlowDevices(group.device_ids, processes, {what: group.share}, text))
     return found

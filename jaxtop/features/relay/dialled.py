@@ -12,7 +12,7 @@ from jaxtop import wire
 from jaxtop.base import debuglog
 from jaxtop.features.relay import stream
 from jaxtop.features.relay.conversation import Conversation, NoRelay, shown
-from jaxtop.transport import Dialogue
+from jaxtop.transport import RelayConnection
 from jaxtop.transport.client import UP
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ MOST_RELAYS = 64
 class _Dialled:
     """One relay: where it was found, and the conversation with it."""
 
-    def __init__(self, target: str, endpoint: str, dialogue: Dialogue, now: float) -> None:
+    def __init__(self, target: str, endpoint: str, dialogue: RelayConnection, now: float) -> None:
         self.target, self.endpoint = target, endpoint
         self.dialogue = dialogue
         self.conversation = Conversation(f"the relay at {endpoint}", self._send, now)
@@ -121,7 +121,7 @@ class DialledRelays:
         if not self._descriptors.take(DESCRIPTORS_EACH):
             return False
         try:
-            dialogue = Dialogue(self._context, self._keys, self._server, endpoint)
+            dialogue = RelayConnection(self._context, self._keys, self._server, endpoint)
         except zmq.ZMQError:  # other code has taken the last descriptors
             return False
         self._relays[relay] = _Dialled(target, endpoint, dialogue, now)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from jaxtop.model.collectives import CollectiveView
     from jaxtop.model.shares import CheckedStep
     from jaxtop.model.steps.views import RunStep
-    from jaxtop.store.probed import Probe
+    from jaxtop.store.probe_figures import Probe
 
 
 class Mode(StrEnum):

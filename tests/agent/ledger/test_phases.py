@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from jaxtop import agent
-from jaxtop_agent.ledger.phases import DEEPEST, Phase, Phases
+from jaxtop_agent.ledger.phases import MAX_OPEN_PHASES, Phase, Phases
 
 
 def kinds(phases):
@@ -57,8 +57,8 @@ def test_too_many_within_each_other_are_not_counted_and_those_around_are():
             if depth:
                 nested(depth - 1)
 
-    nested(2 * DEEPEST)
-    assert len(kinds(phases)) == DEEPEST and phases.running() == []
+    nested(2 * MAX_OPEN_PHASES)
+    assert len(kinds(phases)) == MAX_OPEN_PHASES and phases.running() == []
 
 
 def test_without_an_agent_a_phase_does_nothing():

@@ -10,15 +10,15 @@ import weakref
 
 import pytest
 
-from jaxtop_agent.arrays import running
-from jaxtop_agent.ledger.queues import SeenQueue
+from jaxtop_agent.arrays import running_frames
+from jaxtop_agent.ledger.queues import WaitedQueue
 from tests.support import eventually
 
 
 def stack_of(thread):
-    frames = running.frames()
+    frames = running_frames.frames()
     try:
-        return running.stack(frames[thread.ident])
+        return running_frames.stack(frames[thread.ident])
     finally:
         frames.clear()
 
@@ -36,7 +36,7 @@ def taker(take):
 
 
 def test_a_queue_of_threads_is_found_in_a_wait_and_looked_at_afterwards():
-    filled, seen = queue.Queue(maxsize=4), SeenQueue()
+    filled, seen = queue.Queue(maxsize=4), WaitedQueue()
     assert seen.look([], waits=False) is None
     thread = taker(filled.get)
     assert seen.look(stack_of(thread), waits=True) == (1, "threads", 0, 4)
@@ -52,7 +52,7 @@ def test_a_queue_is_not_kept_alive():
     class Batch:
         pass
 
-    filled, seen = queue.Queue(), SeenQueue()
+    filled, seen = queue.Queue(), WaitedQueue()
     thread = taker(filled.get)
     assert seen.look(stack_of(thread), waits=True).capacity is None
     filled.put(None)
@@ -73,7 +73,7 @@ def test_a_queue_of_the_scripts_own_class_is_not_read():
             callers.append(threading.current_thread())
             return super()._qsize()
 
-    callers, seen = [], SeenQueue()
+    callers, seen = [], WaitedQueue()
     filled = Own()
     thread = taker(filled.get)
     assert seen.look(stack_of(thread), waits=True) is None
@@ -85,7 +85,7 @@ def test_a_queue_of_the_scripts_own_class_is_not_read():
 @pytest.mark.skipif(sys.platform == "darwin", reason="its semaphores have no value to read")
 @pytest.mark.parametrize(("most", "capacity"), [(3, 3), (0, None)])
 def test_a_queue_of_processes_has_the_depth_of_its_semaphore(most, capacity):
-    filled, seen = multiprocessing.get_context("spawn").Queue(most), SeenQueue()
+    filled, seen = multiprocessing.get_context("spawn").Queue(most), WaitedQueue()
     thread = taker(filled.get)
     assert seen.look(stack_of(thread), waits=True) == (1, "multiprocessing", 0, capacity)
     for i in range(3):
@@ -110,7 +110,7 @@ def test_of_grains_buffer_what_is_ready_counts():
 
     read = grain.ReadOptions(num_threads=1, prefetch_buffer_size=4)
     batches = iter(grain.MapDataset.source(Source()).to_iter_dataset(read))
-    seen = SeenQueue()
+    seen = WaitedQueue()
     thread = taker(lambda: next(batches))
     assert seen.look(stack_of(thread), waits=True) == (1, "grain", 0, 4)
     held.set()
@@ -119,7 +119,7 @@ def test_of_grains_buffer_what_is_ready_counts():
 
 
 def test_what_cannot_be_read_switches_only_itself_off(monkeypatch):
-    filled, seen = queue.Queue(), SeenQueue()
+    filled, seen = queue.Queue(), WaitedQueue()
     thread = taker(filled.get)
     monkeypatch.setattr(
         "jaxtop_agent.ledger.queues._limit", lambda _: (_ for _ in ()).throw(TypeError("a new version"))

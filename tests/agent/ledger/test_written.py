@@ -8,14 +8,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from jaxtop_agent.ledger.written import written_bytes
+from jaxtop_agent.ledger.written_bytes import written_bytes
 from tests.support import PYTHON, run, script
 
 WRITER = """
     import json, sys, threading
     from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
     import tensorstore
-    from jaxtop_agent.ledger.written import written_bytes
+    from jaxtop_agent.ledger.written_bytes import written_bytes
 
     class Store(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

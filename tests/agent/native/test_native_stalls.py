@@ -57,8 +57,8 @@ def reader(monkeypatch):
     made = Reader(monkeypatch)
     made.found = [NativeThread(threading.main_thread().native_id, "python", "202 0x1", STACK)]
     yield made
-    for bell in made.board.bells:
-        bell.close()
+    for wakeup in made.board.wakeups:
+        wakeup.close()
 
 
 def test_a_hang_is_read_once_while_its_threads_stay_where_they_are(reader):

@@ -6,7 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from jaxtop_agent.core.waiting import Breather
+from jaxtop_agent.core.waiting import GilYielder
 from jaxtop_agent.programs import hlo
 from tests.bench import probes, texts
 from tests.bench.frame import Figure, one, whole
@@ -23,7 +23,7 @@ HOLD_BUDGET_MS = 5.0
 def measure(setting: Setting) -> Iterator[Figure]:
     megabytes = setting.pick(50, 5)
     text = texts.program(megabytes * texts.MB)
-    seconds = [_cpu(lambda: hlo.read(text, Breather())) for _ in range(setting.pick(5, 2))]
+    seconds = [_cpu(lambda: hlo.read(text, GilYielder())) for _ in range(setting.pick(5, 2))]
     lines = [_cpu(lambda: sum(1 for _ in text.splitlines())) for _ in range(setting.pick(5, 2))]
     budget = CPU_BUDGET_S * megabytes / 50
     yield Figure(
@@ -40,7 +40,7 @@ def measure(setting: Setting) -> Iterator[Figure]:
     yield Figure(f"{megabytes} MB: longest hold of the GIL", whole(holds), "ms", control=whole(control))
 
 
-class _Timed(Breather):
+class _Timed(GilYielder):
     """A budget that records the longest time between two pauses, without the machine's other work."""
 
     def __init__(self) -> None:
@@ -69,11 +69,11 @@ def _cpu(work: Callable[[], object]) -> float:
 
 def _read_until(over: threading.Event, text: str) -> None:
     while not over.is_set():
-        hlo.read(text, Breather())
+        hlo.read(text, GilYielder())
 
 
 def _count_until(over: threading.Event) -> None:
-    pace = Breather()
+    pace = GilYielder()
     while not over.is_set():
         sum(range(1000))
         pace()

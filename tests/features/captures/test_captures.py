@@ -29,7 +29,7 @@ from jaxtop_agent.core import capture as exchanged
 from jaxtop_agent.core.board import Board
 from jaxtop_agent.core.capture import BUSY, OVER, STOPS_WITHIN_S, UNHEARD_S, CaptureExchange, CaptureProgress
 from jaxtop_agent.machine import basics
-from jaxtop_agent.profiler.capture import EXCESS, GROWTH, Capturing, packed
+from jaxtop_agent.profiler.capture import EXCESS, GROWTH, CaptureWorker, packed
 from jaxtop_agent.profiler.load import StepsMade
 from jaxtop_agent.profiler.schedule import Schedule
 from jaxtop_agent.profiler.session import InUse, ProfiledTrace
@@ -37,7 +37,7 @@ from tests import builders, patience
 from tests.stage import play
 
 RAW = os.urandom(3 * PART_BYTES) + bytes(PART_BYTES)
-ASK = wire.CaptureAsk("one", 1000, 1 << 20, steps=3)
+ASK = wire.CaptureRequest("one", 1000, 1 << 20, steps=3)
 
 
 def request(what, ask=ASK, at_ms=None):
@@ -80,21 +80,21 @@ class TestTheExchange:
     def test_one_capture_at_a_time_and_the_same_request_twice_is_one(self):
         exchange = CaptureExchange()
         assert exchange.answer(request("profile", at_ms=7000)) == ("", wire.CaptureState(WAITING))
-        assert exchange.answer(request("profile"))[0] == "" and exchange.asked.at == 7.0
-        assert exchange.answer(request("profile", wire.CaptureAsk("two")))[0] == BUSY
-        assert exchange.answer(request("profile_part", wire.CaptureAsk("two")))[0] == OVER
+        assert exchange.answer(request("profile"))[0] == "" and exchange.requested.at == 7.0
+        assert exchange.answer(request("profile", wire.CaptureRequest("two")))[0] == BUSY
+        assert exchange.answer(request("profile_part", wire.CaptureRequest("two")))[0] == OVER
         exchange.progress = CaptureProgress("one", FAILED, 1.0, "why")
-        assert exchange.answer(request("profile", wire.CaptureAsk("two")))[0] == ""
-        assert exchange.asked.ask.id == "two" and exchange.has_changed
+        assert exchange.answer(request("profile", wire.CaptureRequest("two")))[0] == ""
+        assert exchange.requested.request.id == "two" and exchange.has_changed
         assert exchange.answer(wire.Request("profile"))[0] == "a request about a capture has to name it"
 
     def test_parts_are_answered_until_the_viewer_ends_it(self):
         exchange = CaptureExchange()
         exchange.answer(request("profile"))
         exchange.progress = CaptureProgress("one", READY, time.monotonic(), "", 9, (b"abc", b"de"), 77)
-        state = exchange.answer(request("profile_part", wire.CaptureAsk("one", part=1)))[1]
+        state = exchange.answer(request("profile_part", wire.CaptureRequest("one", part=1)))[1]
         assert (state.data, state.parts, state.size, state.lasted_us) == (b"de", 2, 9, 77)
-        assert exchange.answer(request("profile_part", wire.CaptureAsk("one", part=2)))[1].data == b""
+        assert exchange.answer(request("profile_part", wire.CaptureRequest("one", part=2)))[1].data == b""
         assert exchange.answer(request("profile_part"))[1].data == b""
         assert exchange.answer(request("profile_end")) == ("", None)
         assert exchange.answer(request("profile_part")) == (OVER, None)
@@ -110,7 +110,7 @@ class TestTheExchange:
         assert not exchange.forget_if_unheard(now + 1000), "this thread was held up: it may have missed them"
         for second in range(1, int(UNHEARD_S)):
             assert not exchange.forget_if_unheard(now + 1000 + second)
-        assert exchange.forget_if_unheard(now + 1001 + UNHEARD_S) and exchange.asked is None
+        assert exchange.forget_if_unheard(now + 1001 + UNHEARD_S) and exchange.requested is None
 
     def test_exit_waits_for_the_profiler_only(self):
         exchange = CaptureExchange()
@@ -167,13 +167,13 @@ def agent(monkeypatch):
 
     schedule = Schedule()
     schedule.requested_at = lambda wanted, now: wanted or now
-    capturing = Capturing(board, load, schedule, steps)
+    capturing = CaptureWorker(board, load, schedule, steps)
     taken = []  # what is read for the tables
 
     def take(sessions, ask=ASK):
         board.capture.answer(request("profile", ask))
         taken.append(capturing.serve(sessions))
-        return board.capture.answer(request("profile_part", wire.CaptureAsk(ask.id, part=0)))[1]
+        return board.capture.answer(request("profile_part", wire.CaptureRequest(ask.id, part=0)))[1]
 
     return SimpleNamespace(board=board, counted=counted, take=take, capturing=capturing, taken=taken)
 
@@ -198,9 +198,9 @@ class TestTaking:
         for steps, is_over in ((2.9, False), (3.9, False), (4.0, True)):
             agent.counted.steps = 0.0
             sessions.during = lambda steps=steps: setattr(agent.counted, "steps", steps)
-            agent.take(sessions, wire.CaptureAsk(str(steps), 1000, 1 << 20, steps=3))
+            agent.take(sessions, wire.CaptureRequest(str(steps), 1000, 1 << 20, steps=3))
             assert sessions.ends.pop() is is_over
-            agent.board.capture.answer(request("profile_end", wire.CaptureAsk(str(steps))))
+            agent.board.capture.answer(request("profile_end", wire.CaptureRequest(str(steps))))
 
     def test_steps_count_from_when_they_are_known(self, agent):
         agent.counted.steps = None
@@ -246,7 +246,7 @@ class TestTaking:
     def test_the_script_comes_first(self, agent):
         state = agent.take(Sessions(error=InUse("the script's own profile is running")))
         assert (state.phase, state.text) == (FAILED, "the script's own profile is running")
-        state = agent.take(Sessions(cut_off=True), wire.CaptureAsk("two"))
+        state = agent.take(Sessions(cut_off=True), wire.CaptureRequest("two"))
         assert (state.phase, state.text) == (
             READY,
             "ended after 0.5 s: the script began its own profile",
@@ -338,7 +338,9 @@ class TestFetching:
         assert {name: file.content for name, file in files.items()} == {"a": RAW, "b": RAW[:100]}
         begins = {each.at_ms for process in processes.values() for each in process.asked if each.at_ms}
         assert begins == {round(job.at * 1000)} and job.share == 1.0
-        assert all(each.exchange.asked is None for each in processes.values()), "they know that it is over"
+        assert all(each.exchange.requested is None for each in processes.values()), (
+            "they know that it is over"
+        )
 
     def test_lost_answers_are_asked_for_again(self):
         job, files = captured(a=Process(lost=7))
@@ -435,7 +437,7 @@ class TestFetching:
             job.advance(source)
         job.stop()
         job.advance(source)
-        assert job.is_done and all(each.exchange.asked is None for each in processes.values())
+        assert job.is_done and all(each.exchange.requested is None for each in processes.values())
 
 
 @pytest.mark.parametrize(

@@ -260,7 +260,7 @@ def go_on(until):
     while not os.path.exists(until):
         time.sleep(0.01)
         x = step(x).block_until_ready()
-        if type(jax._src.profiler._profile_state.lock).__name__ != "RingingLock":
+        if type(jax._src.profiler._profile_state.lock).__name__ != "WakingLock":
             since = time.monotonic()
         elif time.monotonic() > since + 3.5:
             open("on", "w").close()

@@ -299,8 +299,8 @@ def test_the_part_of_a_step_that_takes_longer_is_named(compare):
 
 def ledger(folder, index, step_s, seconds=300, input_s=0.0):
     """Write the ledger of a process that trains after a minute of compiling."""
-    who = ledgers.Who(1, "job", agent_id(index), int(NOW * 1000), "train", f"node0{index}", run="r1",
-                      process_index=index, devices=4)  # fmt: skip
+    who = ledgers.LedgerProcess(1, "job", agent_id(index), int(NOW * 1000), "train", f"node0{index}",
+                                run="r1", process_index=index, devices=4)  # fmt: skip
     text = ledgers.line_of(who)
     rest = random.Random(index)
     for at in range(60, seconds + 60, 15):
@@ -333,7 +333,7 @@ def test_the_lineage_of_a_job_is_its_last_attempt(compare, tmp_path, monkeypatch
 
 def test_an_attempt_that_never_made_steps_does_not_count(compare, tmp_path):
     folder = ledger(tmp_path / "a", 0, 0.1)
-    who = ledgers.Who(1, "job", agent_id(1), int((NOW + 500) * 1000), "train", run="r2")
+    who = ledgers.LedgerProcess(1, "job", agent_id(1), int((NOW + 500) * 1000), "train", run="r2")
     sums = ledgers.Sums(int((NOW + 600) * 1000), {"starting": 100.0}, 0)
     (folder / "later.jsonl").write_bytes(ledgers.line_of(who) + ledgers.line_of(sums))
     done = compare(folder, ledger(tmp_path / "b", 0, 0.13))

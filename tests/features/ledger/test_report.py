@@ -250,7 +250,7 @@ def test_a_file_that_is_there_is_not_overwritten(tmp_path):
 # Files
 
 
-WHO = ledgers.Who(
+WHO = ledgers.LedgerProcess(
     1,
     "job 7",
     "a1",

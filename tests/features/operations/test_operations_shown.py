@@ -14,7 +14,7 @@ from jaxtop.model import keyframe
 from jaxtop.model.hardware.peaks import SET_BY_OWNER
 from jaxtop.store import saved_probe
 from jaxtop.wire import Operation, Operations
-from jaxtop.wire.probing import Measured
+from jaxtop.wire.probing import FigureSummary
 from tests.builders import folded, hello
 from tests.features.operations.staged_operations import LOADED, NAME, RATES, cluster_of, shown
 from tests.staged.probe import of_device, probe
@@ -152,7 +152,7 @@ class TestStored:
 def test_rates_are_those_of_a_probe_where_there_is_one():
     cluster = cluster_of(SHOWN)
     known = probe(
-        devices=[of_device(0), of_device(0, 1, figures={"matrix_flops_per_s": Measured(4e12, 0, 9)})]
+        devices=[of_device(0), of_device(0, 1, figures={"matrix_flops_per_s": FigureSummary(4e12, 0, 9)})]
     )
     rates = rates_of(cluster.hosts["agent0"], known)
     assert rates == DeviceRates(3e12, 1024**4, "probed", "probed")

@@ -10,8 +10,8 @@ from jaxtop import wire
 from jaxtop.features.probe.peers import compare
 from jaxtop.features.probe.verdict import result
 from jaxtop.store import saved_probe
-from jaxtop.store.probed import probed_collective, probed_device
-from jaxtop.wire.probing import Here, Meeting, Met, ProbePlan, ProbeReport
+from jaxtop.store.probe_figures import probed_collective, probed_device
+from jaxtop.wire.probing import CollectiveMeasurement, Here, Meeting, ProbePlan, ProbeReport
 
 ROUNDS = 7
 IDS = ((0, 1, 2, 3), (2048, 2049, 2050, 2051))
@@ -201,8 +201,8 @@ def made(  # noqa: PLR0917 - what differs from a run in which all is well
                 "round_trip_s": ((trip[process],) * ROUNDS,) * 4,
             },
             (
-                Met(0, (reduce[process],) * 20, (reduce[process],) * 20),
-                Met(1, (data[process],) * 20, (data[process],) * 20),
+                CollectiveMeasurement(0, (reduce[process],) * 20, (reduce[process],) * 20),
+                CollectiveMeasurement(1, (data[process],) * 20, (data[process],) * 20),
             ),
         )
         for process in range(2)

@@ -15,7 +15,7 @@ from jaxtop.features.probe.place import known_devices
 from jaxtop.features.probe.placement import PREFERENCES, chosen, ranked
 from jaxtop.model import Cluster
 from jaxtop.store import saved_probe
-from jaxtop.wire.probing import Measured
+from jaxtop.wire.probing import FigureSummary
 from jaxtop_agent.probe import placing
 from tests import standin
 from tests.builders import NOW, agent_id, frame, hello
@@ -114,7 +114,7 @@ class TestMachine:
         driver.have(
             {"used": 61 << 30, "util": 90}, {"used": 1 << 30, "util": 0}, {"used": 1 << 30, "util": 0}
         )
-        rates = [{"matrix_flops_per_s": Measured(value * 1e12, 0, 9)} for value in (700, 500, 700)]
+        rates = [{"matrix_flops_per_s": FigureSummary(value * 1e12, 0, 9)} for value in (700, 500, 700)]
         saved_probe.keep(
             probe(
                 "gpu",
@@ -151,7 +151,7 @@ class TestMachine:
         done = jaxtop_here("place")
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.startswith("jaxtop: no GPU was found here") and len(done.stderr.splitlines()) == 1
-        figures = [{"round_trip_s": Measured(us * 1e-6, 0, 9)} for us in (40, 20)]
+        figures = [{"round_trip_s": FigureSummary(us * 1e-6, 0, 9)} for us in (40, 20)]
         here = socket.gethostname()
         saved_probe.keep(
             probe(devices=[of_device(0, i, hostname=here, figures=each) for i, each in enumerate(figures)])
@@ -202,8 +202,8 @@ def test_devices_of_a_run():
 def test_rates_are_relative_to_peers_of_the_same_rounds():
     """The medians of devices that were measured one after another differ by what else the machine did."""
     figures = {
-        "matrix_flops_per_s": Measured(4e12, 0, 9, 8e12, 1.0),
-        "round_trip_s": Measured(9e-6, 0, 9, 5e-6, 0.5),
+        "matrix_flops_per_s": FigureSummary(4e12, 0, 9, 8e12, 1.0),
+        "round_trip_s": FigureSummary(9e-6, 0, 9, 5e-6, 0.5),
     }
     assert of_device(figures=figures).rates == {"matrix_flops_per_s": 8e12, "round_trip_s": 1e-5}
     assert of_device().rates["matrix_flops_per_s"] == 2e12
@@ -286,7 +286,7 @@ print("done")
 
 @pytest.mark.jax
 def test_best_devices_of_a_process(tmp_path):
-    slow, fast = ({"matrix_flops_per_s": Measured(rate, 0, 9)} for rate in (1e12, 2e12))
+    slow, fast = ({"matrix_flops_per_s": FigureSummary(rate, 0, 9)} for rate in (1e12, 2e12))
     host = socket.gethostname()
     saved_probe.keep(
         probe(
@@ -329,7 +329,7 @@ else:
 @pytest.mark.jax
 def test_all_processes_choose_the_same_devices(tmp_path, monkeypatch):
     """The processes have probed differently, ask for different things, or do not ask at all."""
-    slow, fast = ({"matrix_flops_per_s": Measured(rate, 0, 9)} for rate in (1e12, 2e12))
+    slow, fast = ({"matrix_flops_per_s": FigureSummary(rate, 0, 9)} for rate in (1e12, 2e12))
     host = socket.gethostname()
     for index in range(2):
         monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / f"state{index}"))

@@ -19,7 +19,7 @@ from jaxtop.model.hosts import newest_hosts
 from jaxtop.sources import discovery, peers
 from jaxtop.sources.descriptors import Descriptors
 from jaxtop.sources.requests import RequestPool
-from jaxtop.transport import Dialogue
+from jaxtop.transport import RelayConnection
 from tests.made.agents import Agent, Relay, Viewer, closing
 from tests.support import JAXTOP, environment, eventually, free_port, jaxtop, started
 
@@ -176,7 +176,7 @@ def test_a_relay_refuses_a_viewer_of_another_version(stack, agents):
     viewer = stack(Viewer(PAIR, relay.at))
     viewer.until_states(live(agents[0]))
     context = zmq.Context()
-    dialogue = Dialogue(context, PAIR, PAIR.public, relay.at)
+    dialogue = RelayConnection(context, PAIR, PAIR.public, relay.at)
     dialogue.send(stream.encode(stream.Open(version=wire.VERSION - 1)))
     (answer,) = eventually(lambda: [stream.decode(each) for each in dialogue.take(9)])
     dialogue.close()
@@ -201,7 +201,7 @@ def test_senseless_messages_do_no_harm(stack, agents):
         stream.encode(stream.Status()),
         bytes(60_000),
     ):
-        dialogue = Dialogue(context, PAIR, PAIR.public, relay.at)
+        dialogue = RelayConnection(context, PAIR, PAIR.public, relay.at)
         dialogue.send(raw)
         dialogue.send(stream.encode(stream.Open(version=wire.VERSION)))
         dialogue.send(raw)
@@ -219,7 +219,7 @@ def test_relays_and_requests_wait_if_no_socket_is_left():
     requests = RequestPool(context, PAIR, PAIR.public, Counter(), Descriptors())
     with context.socket(zmq.DEALER):
         assert not relays.found("far", at, "id", 0.0)
-        requests.ask(at, wire.Request("roster"), 0.0, lambda *answer: answers.append(answer))
+        requests.send(at, wire.Request("roster"), 0.0, lambda *answer: answers.append(answer))
         requests.take(60.0)
     requests.close()
     context.destroy()

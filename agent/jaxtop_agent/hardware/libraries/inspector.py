@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from jaxtop_agent.core.board import Board
 
 SOURCE = "nccl inspector"
-EVERY = 5.0
+# The seconds between two readings of the dump files.
+READ_INTERVAL_S = 5.0
 # The most bytes of one reading, and the most kinds of collectives in a message.
 MOST_BYTES, MOST_TIMES = 256 * 1024, 64
 # A line may list up to a hundred channels of a collective.
@@ -99,7 +100,7 @@ class NcclTimesSender:
             self._inspector.rest()
             return IDLE_S
         if time.monotonic() >= self._due:
-            self._due = time.monotonic() + EVERY
+            self._due = time.monotonic() + READ_INTERVAL_S
             self._board.sources[SOURCE] = self._read(self._inspector)
         return max(0.0, self._due - time.monotonic())
 

@@ -48,7 +48,7 @@ def address() -> tuple[tuple[str, ...], int]:
     return (LOOPBACK if is_any else (host,)), int(port)
 
 
-def ask(is_stopping: Callable[[], bool]) -> RasAnswer:
+def request(is_stopping: Callable[[], bool]) -> RasAnswer:
     """Return the state of all communicators of the job."""
     hosts, port = address()
     with _connected(hosts, port) as connection:
@@ -79,11 +79,11 @@ class _Conversation:
         self._rest = b""
 
     def status(self) -> RasAnswer:
-        if not self._asked("CLIENT PROTOCOL 2").startswith("SERVER PROTOCOL "):
+        if not self._reply_to("CLIENT PROTOCOL 2").startswith("SERVER PROTOCOL "):
             raise RasFailed("it is not NCCL's RAS service")
-        self._asked(f"TIMEOUT {LEG_S}")
+        self._reply_to(f"TIMEOUT {LEG_S}")
         # Versions before 2.28.7 refuse the format, and answer in text.
-        is_json = self._asked("SET FORMAT json") == "OK"
+        is_json = self._reply_to("SET FORMAT json") == "OK"
         self._send("VERBOSE STATUS")
         parts, size = [self._rest], len(self._rest)
         while part := self._receive():
@@ -93,7 +93,7 @@ class _Conversation:
                 raise RasFailed("the answer does not end")
         return RasAnswer(b"".join(parts), is_json)
 
-    def _asked(self, command: str) -> str:
+    def _reply_to(self, command: str) -> str:
         """Send a command and return the line that answers it."""
         self._send(command)
         while b"\n" not in self._rest:

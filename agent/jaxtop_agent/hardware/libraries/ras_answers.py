@@ -1,4 +1,4 @@
-"""What an answer of NCCL's RAS service says: the communicators whose ranks differ.
+"""The content of a reply of NCCL's RAS service: the communicators whose ranks differ.
 
 JSON has every rank. Text lists ranks only of groups that are less than half of a communicator; from JSON, we
 use no more than that.
@@ -21,9 +21,14 @@ if TYPE_CHECKING:
 
     from jaxtop_agent.hardware.libraries.ras import RasAnswer
 
-# The most communicators, and of each the most groups and ranks, that a message lists.
-MOST_COMMUNICATORS, MOST_GROUPS, MOST_RANKS = 32, 8, 64
-LONGEST = 80
+# The number of communicators in a message.
+MAX_COMMUNICATORS = 32
+# The number of groups of a communicator in a message.
+MAX_GROUPS = 8
+# The number of ranks of a group in a message.
+MAX_RANKS = 64
+# The length of a name in a message.
+MAX_TEXT_CHARS = 80
 
 
 class ReadAnswer(NamedTuple):
@@ -39,11 +44,11 @@ def read(answer: RasAnswer, at_ms: int) -> ReadAnswer:
     try:
         return _read_json(answer.raw, at_ms) if answer.is_json else _read_text(answer.raw, at_ms)
     except (ValueError, RecursionError) as error:
-        raise RasFailed(f"its answer cannot be read: {str(error)[:LONGEST]}") from None
+        raise RasFailed(f"its answer cannot be read: {str(error)[:MAX_TEXT_CHARS]}") from None
 
 
 def _message(at_ms: int, version: str, count: int, differing: Sequence[NcclCommunicator]) -> Nccl:
-    return Nccl(at_ms, version[:LONGEST], count, differing=tuple(differing[:MOST_COMMUNICATORS]))
+    return Nccl(at_ms, version[:MAX_TEXT_CHARS], count, differing=tuple(differing[:MAX_COMMUNICATORS]))
 
 
 def _bounded(size: int, groups: Sequence[NcclCount]) -> tuple[NcclCount, ...]:
@@ -54,9 +59,9 @@ def _bounded(size: int, groups: Sequence[NcclCount]) -> tuple[NcclCount, ...]:
     def is_listed(group: NcclCount) -> bool:
         return group.count == 1 or group.count * 2 < size
 
-    kept = [each for each in ordered if each is largest or each in ordered[-MOST_GROUPS + 1 :]]
+    kept = [each for each in ordered if each is largest or each in ordered[-MAX_GROUPS + 1 :]]
     return tuple(
-        NcclCount(each.launched, each.count, each.ranks[:MOST_RANKS] if is_listed(each) else ())
+        NcclCount(each.launched, each.count, each.ranks[:MAX_RANKS] if is_listed(each) else ())
         for each in kept
     )
 
@@ -76,7 +81,7 @@ class _Rank(Struct):
     collective_counts: dict[str, _Count] = {}
 
 
-class _Unanswered(Struct, frozen=True):
+class _UnansweredState(Struct, frozen=True):
     unresponsive: bool = False
     considered_dead: bool = False
 
@@ -86,7 +91,7 @@ class _MissingRank(Struct):
     host: str = ""
     pid: _Number = -1
     cuda_dev: _Number = -1
-    status: _Unanswered = _Unanswered()
+    status: _UnansweredState = _UnansweredState()
 
 
 class _Communicator(Struct):
@@ -120,10 +125,10 @@ def _differing(communicator: _Communicator) -> Iterator[NcclCommunicator]:
     unresponsive = [
         each for each in communicator.missing_ranks if each.status.unresponsive or each.status.considered_dead
     ]
-    name = communicator.hash[:LONGEST]
+    name = communicator.hash[:MAX_TEXT_CHARS]
     if unresponsive:
         yield NcclCommunicator(
-            name, communicator.size, unresponsive=tuple(map(_rank, unresponsive[:MOST_RANKS]))
+            name, communicator.size, unresponsive=tuple(map(_rank, unresponsive[:MAX_RANKS]))
         )
     for operation in sorted({name for each in communicator.ranks for name in each.collective_counts}):
         by_count: dict[int, list[_Rank]] = defaultdict(list)
@@ -131,16 +136,18 @@ def _differing(communicator: _Communicator) -> Iterator[NcclCommunicator]:
             by_count[each.collective_counts.get(operation, 0)].append(each)
         if len(by_count) > 1:
             groups = [
-                NcclCount(launched, len(ranks), tuple(map(_rank, ranks[:MOST_RANKS])))
+                NcclCount(launched, len(ranks), tuple(map(_rank, ranks[:MAX_RANKS])))
                 for launched, ranks in by_count.items()
             ]
             yield NcclCommunicator(
-                name, communicator.size, operation[:LONGEST], _bounded(communicator.size, groups)
+                name, communicator.size, operation[:MAX_TEXT_CHARS], _bounded(communicator.size, groups)
             )
 
 
 def _rank(each: _Rank | _MissingRank) -> NcclRank:
-    return NcclRank(each.rank, each.host[:LONGEST], each.pid, each.cuda_dev if each.cuda_dev >= 0 else None)
+    return NcclRank(
+        each.rank, each.host[:MAX_TEXT_CHARS], each.pid, each.cuda_dev if each.cuda_dev >= 0 else None
+    )
 
 
 # Text
@@ -180,7 +187,7 @@ class _Section:
         """Read a line; return what was read if another kind of operation begins here."""
         if found := _OPERATIONS.match(line):
             done, self.is_of_status = self.done(), False
-            self.operation, self.groups = "" if found[1] == "collective" else found[1][:LONGEST], []
+            self.operation, self.groups = "" if found[1] == "collective" else found[1][:MAX_TEXT_CHARS], []
             return done
         if "ranks have different status" in line:
             self.is_of_status = True
@@ -193,18 +200,20 @@ class _Section:
         return None
 
     def _take_rank(self, found: re.Match[str]) -> None:
-        rank = NcclRank(int(found[1]), found["host"][:LONGEST], int(found["pid"]), int(found["device"]))
+        rank = NcclRank(
+            int(found[1]), found["host"][:MAX_TEXT_CHARS], int(found["pid"]), int(found["device"])
+        )
         if found["does"]:
             self.groups.append(NcclCount(int(found["launched"] or 0), 1, (rank,)))
         elif self.operation is None:
             self.unresponsive.append(rank)
         elif self.groups:
             last = self.groups[-1]
-            self.groups[-1] = NcclCount(last.launched, last.count, (*last.ranks, rank)[:MOST_RANKS])
+            self.groups[-1] = NcclCount(last.launched, last.count, (*last.ranks, rank)[:MAX_RANKS])
 
     def done(self) -> NcclCommunicator | None:
         if self.unresponsive:
-            unresponsive, self.unresponsive = tuple(self.unresponsive[:MOST_RANKS]), []
+            unresponsive, self.unresponsive = tuple(self.unresponsive[:MAX_RANKS]), []
             return NcclCommunicator(self.name, self.size, unresponsive=unresponsive)
         if self.operation is None or not self.groups:
             return None

@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from jaxtop_agent.core.board import Board, Topology
 
 NCCL, CORES = "nccl", "tpu cores"
-# Seconds from the first question to the second, which shows whether something still moves; then between two.
-SOON, LATER = 5.0, 30.0
+# Seconds from the first request to the second, which shows whether something still moves.
+SECOND_REQUEST_S = 5.0
+# Seconds between two later requests.
+REQUEST_INTERVAL_S = 30.0
 # Runs of one user on one machine share NCCL's port, and a connection reaches any of them.
 TRIES = 4
 
@@ -36,24 +38,26 @@ class Stuck:
     def __init__(self, board: Board) -> None:
         self._board = board
         self._due = 0.0
-        self._asked = 0
+        self._request_count = 0
         self._same: tuple[object, int] = (None, 0)  # what the last answers agree on, and since when
 
     def turn(self, vendor: str | None) -> float:
         """Ask if it is time; return the seconds to the next turn."""
         board, topology = self._board, self._board.sampler.topology
         if topology is None or not board.publisher.is_stuck or not board.is_watched:
-            self._due, self._asked, self._same = 0.0, 0, (None, 0)
+            self._due, self._request_count, self._same = 0.0, 0, (None, 0)
             return IDLE_S
         if vendor != "tpu" and (vendor != "nvidia" or topology.process_index != 0):
             return IDLE_S
         if time.monotonic() >= self._due:
-            self._ask(topology, CORES if vendor == "tpu" else NCCL)
-            self._asked += 1
-            self._due = time.monotonic() + (SOON if self._asked == 1 else LATER)
+            self._request(topology, CORES if vendor == "tpu" else NCCL)
+            self._request_count += 1
+            self._due = time.monotonic() + (
+                SECOND_REQUEST_S if self._request_count == 1 else REQUEST_INTERVAL_S
+            )
         return max(0.0, self._due - time.monotonic())
 
-    def _ask(self, topology: Topology, source: str) -> None:
+    def _request(self, topology: Topology, source: str) -> None:
         state = "on"
         try:
             self._board.send(self._cores(topology) if source == CORES else self._nccl(topology))
@@ -82,7 +86,7 @@ class Stuck:
 
     def _nccl(self, topology: Topology) -> wire.Nccl:
         for _ in range(TRIES):
-            read = ras_answers.read(ras.ask(lambda: self._board.stopping), now_ms())
+            read = ras_answers.read(ras.request(lambda: self._board.stopping), now_ms())
             if read.pids is not None and os.getpid() not in read.pids:
                 continue
             if read.processes is not None and read.processes != topology.process_count:

@@ -26,10 +26,10 @@ class Libraries:
 
     def run(self) -> None:
         while not self._board.stopping:
-            asks_again, reads_again = self._ask_if_stuck(), self._follow_inspector()
-            wait(self._board.bells.libraries, min(asks_again, reads_again))
+            next_request_s, next_reading_s = self._request_if_stuck(), self._follow_inspector()
+            wait(self._board.wakeups.libraries, min(next_request_s, next_reading_s))
 
-    def _ask_if_stuck(self) -> float:
+    def _request_if_stuck(self) -> float:
         """Ask where the run hangs, if it does; return the seconds until it should be asked again."""
         board = self._board
         if self._stuck is None and not board.publisher.is_stuck:

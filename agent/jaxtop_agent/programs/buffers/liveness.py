@@ -27,7 +27,8 @@ _PASSES_ON = frozenset(
     }
 )
 _CALLS = frozenset({"while", "call", "conditional"})
-DEEPEST = 200
+# The depth of calls inside each other that is followed.
+MAX_CALL_DEPTH = 200
 
 
 class Liveness:
@@ -58,7 +59,7 @@ class Liveness:
 
     def _walk(self, computation: int, depth: int) -> None:
         found = self._schedule.computations.get(computation)
-        if found is None or depth > DEEPEST:
+        if found is None or depth > MAX_CALL_DEPTH:
             return
         for number in found.order:
             instruction = self._schedule.instructions[number]
@@ -86,7 +87,7 @@ class Liveness:
         known = self._resolved.get(spot)
         if known is not None:
             return known
-        if spot in self._defined or depth > DEEPEST:
+        if spot in self._defined or depth > MAX_CALL_DEPTH:
             found = frozenset({spot} if spot in self._defined else ())
         else:
             self._resolved[spot] = frozenset()  # a loop may pass a value on to itself

@@ -1,4 +1,4 @@
-"""What holds memory at the peak of a program, as a message; read only if a viewer asks for it."""
+"""The buffers that hold memory at the peak of a program, as a message; read only on request of a viewer."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from jaxtop import wire
 from jaxtop.base.clock import now_ms
 from jaxtop.base.names import legible, reason, shorten
 from jaxtop_agent import jaxprivate
-from jaxtop_agent.core.waiting import Breather
-from jaxtop_agent.programs import described
+from jaxtop_agent.core.waiting import GilYielder
+from jaxtop_agent.programs import executable_summary
 from jaxtop_agent.programs.buffers import assignment, schedule
 from jaxtop_agent.programs.inventories import has_large_constants
 from jaxtop_agent.programs.source_lines import Frames
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from jaxtop_agent.core.board import Board
     from jaxtop_agent.programs.buffers.schedule import ModuleSchedule, Spot
-    from jaxtop_agent.programs.described import Key
+    from jaxtop_agent.programs.executable_summary import Key
 
 # Serialising a module holds the GIL for 10 µs per computation, up to 30 µs on slow machines.
 MOST_COMPUTATIONS = 1_000
@@ -40,12 +40,12 @@ def send(board: Board, known: Mapping[Key, wire.Program], launches: Mapping[str,
     """Send what holds memory at the peaks of the programs that need most, launched ones first."""
 
     def rank(key: Key) -> tuple[bool, int]:
-        return launches.get(known[key].name, 0) > 1, described.needs(known[key])
+        return launches.get(known[key].name, 0) > 1, executable_summary.needs(known[key])
 
     for key in nlargest(MOST_PROGRAMS, known, key=rank):
         source = _source(key)
         if source is not None and not board.stopping:
-            board.send(read(source, known[key], Breather()))
+            board.send(read(source, known[key], GilYielder()))
 
 
 class PeakSource(NamedTuple):
@@ -67,7 +67,7 @@ class PeakSource(NamedTuple):
 
 
 def _source(key: Key) -> PeakSource | None:
-    listed = (each for each in jaxprivate.live_executables() if key == described.key_of(each))
+    listed = (each for each in jaxprivate.live_executables() if key == executable_summary.key_of(each))
     executable = next(listed, None)
     return None if executable is None else PeakSource.of(executable)
 

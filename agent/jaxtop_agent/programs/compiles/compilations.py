@@ -12,7 +12,7 @@ from jaxtop.base import names
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtop_agent.programs.compiles.recompilations import Noted
+    from jaxtop_agent.programs.compiles.recompilations import CompilationRecord
 
 # This many compilations within a minute, spread over at least this time, are a storm: the program compiles
 # instead of computing. A function that initialises layers may be compiled once for each layer of a model, so
@@ -42,7 +42,7 @@ class EndedCompilations(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Compiled:
+class FunctionCompilations:
     """The compilations of the functions of one name: their number so far, and the duration of the last one.
 
     `ended` has the latest ones. Those of JAX's own functions are in `eager`: JAX compiles these for each new
@@ -58,7 +58,7 @@ class Compiled:
     eager: tuple[EndedCompilations, ...] = ()
     is_the_scripts: bool = False
     initializes: bool = False
-    last: Noted | None = None
+    last: CompilationRecord | None = None
 
     def again(
         self,
@@ -67,9 +67,9 @@ class Compiled:
         *,
         of_jax: bool | None = None,
         initializes: bool = False,
-        last: Noted | None = None,
+        last: CompilationRecord | None = None,
         place: str = "",
-    ) -> Compiled:
+    ) -> FunctionCompilations:
         """Return the state after one more compilation; `of_jax` is None if the owner is unknown."""
         ended, eager = self.ended, self.eager
         if of_jax:
@@ -77,7 +77,7 @@ class Compiled:
         else:
             ended = _with_ended(ended, at_ms, place)
         is_the_scripts = self.is_the_scripts or of_jax is False
-        return Compiled(
+        return FunctionCompilations(
             self.function, self.count + 1, took_ms, ended, eager, is_the_scripts, initializes, last
         )
 

@@ -25,7 +25,7 @@ ALL_OTHERS = "(other functions)"
 Key = tuple[object, ...]
 
 
-class Noted(NamedTuple):
+class CompilationRecord(NamedTuple):
     """A compilation with its cause: see `wire.Compilation`, which has the same fields."""
 
     at_ms: int
@@ -79,8 +79,8 @@ class Recompilations:
         self._values = 0
         # Each tuple of settings once, with the number of signatures that have it.
         self._settings: dict[tuple[str, ...], tuple[tuple[str, ...], int]] = {}
-        self._first: deque[Noted] = deque(maxlen=MOST_FIRST)
-        self._again: deque[Noted] = deque(maxlen=MOST_AGAIN)
+        self._first: deque[CompilationRecord] = deque(maxlen=MOST_FIRST)
+        self._again: deque[CompilationRecord] = deque(maxlen=MOST_AGAIN)
         self._lines: dict[tuple[str, str], SourceLine] = {}
 
     def note(
@@ -90,10 +90,10 @@ class Recompilations:
         duration_ms: int,
         *,
         from_cache: bool | None,
-    ) -> Noted:
+    ) -> CompilationRecord:
         """Note a compilation and return it with its cause."""
         first, total = self._compare(subject)
-        noted = Noted(
+        noted = CompilationRecord(
             at_ms,
             shorten(subject.function, LONGEST_NAME),
             subject.source,
@@ -109,7 +109,7 @@ class Recompilations:
         self._add_up(noted)
         return noted
 
-    def latest(self) -> list[Noted]:
+    def latest(self) -> list[CompilationRecord]:
         """Return the latest compilations, the oldest first."""
         return sorted((*self._first.copy(), *self._again.copy()), key=lambda each: each.at_ms)
 
@@ -157,7 +157,7 @@ class Recompilations:
         if users > 1:
             self._settings[settings] = settings, users - 1
 
-    def _add_up(self, noted: Noted) -> None:
+    def _add_up(self, noted: CompilationRecord) -> None:
         key = noted.function, noted.source
         if key not in self._lines and len(self._lines) >= MOST_LINES:
             key = ALL_OTHERS, ""

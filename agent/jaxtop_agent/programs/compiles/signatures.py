@@ -1,4 +1,4 @@
-"""What JAX compiles a function for, as plain values, and what differs between two of them.
+"""The signatures that JAX compiles a function for, as plain values, and the differences between two of them.
 
 A signature holds no array, no sharding and no object of the script, except weakly.
 """
@@ -17,7 +17,7 @@ from jaxtop_agent.programs.compiles import statics
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from jaxtop_agent.jaxprivate import BeingCompiled
+    from jaxtop_agent.jaxprivate import FunctionToCompile
     from jaxtop_agent.programs.compiles.statics import Static
 
     # A cause, the argument, and both sides of it as they are compared: their texts take longer to make.
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     # Whether the function is another one, the number of differences, and the rank of the first.
     _Distance = tuple[bool, int, int]
 
-LONGEST = 80
+# The length of the text of a value.
+MAX_VALUE_CHARS = 80
 # The differences that are described; the others are counted.
 MOST_CHANGES = 64
 ABSENT = "absent"
@@ -42,7 +43,7 @@ class Leaf(NamedTuple):
     sharding: str
 
     def __str__(self) -> str:
-        return shorten(f"{self.dtype}[{','.join(map(str, self.shape))}]", LONGEST)
+        return shorten(f"{self.dtype}[{','.join(map(str, self.shape))}]", MAX_VALUE_CHARS)
 
 
 class SignatureChange(NamedTuple):
@@ -91,7 +92,7 @@ class Signature(NamedTuple):
     options: int = 0
 
     @classmethod
-    def of(cls, compiled: BeingCompiled) -> Signature:
+    def of(cls, compiled: FunctionToCompile) -> Signature:
         leaves: list[Leaf] = []
         # The arguments of large models are alike, and making the text of a dtype takes long.
         texts: dict[int, str] = {}
@@ -131,7 +132,7 @@ def _leaf(aval: Any, sharding: str) -> Leaf:
 
 def _setting_text(value: Any) -> str:
     """Return the text of a setting; extensions of JAX add values of any class, which stay a type's name."""
-    return shorten(", ".join(part.text.strip("'") for part in statics.parts("", value)), LONGEST)
+    return shorten(", ".join(part.text.strip("'") for part in statics.parts("", value)), MAX_VALUE_CHARS)
 
 
 def difference(new: Signature, old: Signature, setting_names: tuple[str, ...] = ()) -> Changes:

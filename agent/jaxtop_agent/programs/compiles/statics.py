@@ -14,8 +14,10 @@ from jaxtop.base.names import legible, shorten
 from jaxtop_agent.arrays.specs import abstract_mesh_text, mesh_text, sharding_text, spec_text
 from jaxtop_agent.core.redaction import is_hidden_number, is_hidden_text, looks_secret
 
-LONGEST = 60
-DEEPEST = 4
+# The length of the text of a static argument.
+MAX_TEXT_CHARS = 60
+# The depth of nested containers that is compared.
+MAX_DEPTH = 4
 MOST_PARTS = 64
 MOST_BITS = 256
 _PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None), type(...), range})
@@ -53,7 +55,7 @@ def _add(found: list[Static], name: str, value: Any, depth: int) -> None:
     kind = type(value)
     if len(found) >= MOST_PARTS:
         return
-    if depth < DEEPEST:
+    if depth < MAX_DEPTH:
         inner = _inside(name, value, kind)
         if inner is not None:
             for each, child in inner[:MOST_PARTS]:
@@ -89,7 +91,7 @@ def _key(key: Any, place: int) -> str:
     kind = type(key)
     if kind is str:
         return repr(key) if _is_shown(key) else f"{'secret' if is_hidden_text(key) else 'entry'} {place}"
-    return repr(key)[:LONGEST] if kind in _PLAIN else f"a {kind.__name__}"
+    return repr(key)[:MAX_TEXT_CHARS] if kind in _PLAIN else f"a {kind.__name__}"
 
 
 def _leaf(name: str, value: Any, kind: type) -> Static:
@@ -115,7 +117,7 @@ def _leaf(name: str, value: Any, kind: type) -> Static:
         text, identity = f"method {value.__func__.__qualname__}", id(value.__self__)
     elif (written := _jax_text(value, kind)) is not None:
         text, identity = written, 0
-    return Static(name, shorten(legible(text), LONGEST), identity, digest)
+    return Static(name, shorten(legible(text), MAX_TEXT_CHARS), identity, digest)
 
 
 def _is_hidden(name: str, kind: type) -> bool:

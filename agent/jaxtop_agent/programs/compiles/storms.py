@@ -8,7 +8,7 @@ import msgspec
 
 from jaxtop.base.clock import now_ms
 from jaxtop_agent import jaxprivate
-from jaxtop_agent.programs.compiles.compilations import Compiled, steady_ms
+from jaxtop_agent.programs.compiles.compilations import FunctionCompilations, steady_ms
 
 if TYPE_CHECKING:
     from jaxtop_agent.core.board import Board
@@ -50,12 +50,12 @@ class Storms:
             )
             board.send(msgspec.structs.replace(board.programs.listed, at_ms=now_ms()))
 
-    def _is_storm(self, name: str, compiled: Compiled, now: int) -> bool:
+    def _is_storm(self, name: str, compiled: FunctionCompilations, now: int) -> bool:
         if self._steps_since is not None and compiled.is_eager_storm(now, self._steps_since):
             return True
         return compiled.is_storm(now) and not self._is_jaxs(name, compiled)
 
-    def _is_jaxs(self, name: str, compiled: Compiled) -> bool:
+    def _is_jaxs(self, name: str, compiled: FunctionCompilations) -> bool:
         """Return whether it is one of JAX's own functions, by its name if nothing better is known."""
         if compiled.is_the_scripts:
             return False

@@ -28,7 +28,7 @@ from jaxtop.tui.draw.sparkline import bar
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtop.store.probed import Probe
+    from jaxtop.store.probe_figures import Probe
     from jaxtop.tui.draw.ink import Ink
     from jaxtop.tui.draw.mesh.axes import Grid
     from jaxtop.tui.draw.panes.hardware import Trend

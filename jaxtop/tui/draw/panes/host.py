@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from jaxtop.base import tested, units
+from jaxtop.base import tested_versions, units
 from jaxtop.model.figure_type import Level
 from jaxtop.model.findings.postmortem_words import facts
 from jaxtop.model.stalls.crashes import ending
@@ -80,7 +80,7 @@ def host_pane(subject: HostSubject, ink: Ink, width: int, height: int) -> Text:
         machine, busy = _machine(subject, ink, room, height if count == 2 else None)
     else:
         machine, busy = _end_lines(subject.postmortem, ink, room)
-    if untested := tested.untested(subject.last.hello.jax if subject.last.hello else None):
+    if untested := tested_versions.untested(subject.last.hello.jax if subject.last.hello else None):
         step += [Text(line, ink.note, end="") for line in wrap(text.printable(untested), room)]
     step.insert(0, head)
     served = served_lines(subject.host, ink, width)[: max(0, height - LEAST_FACTS)]

@@ -31,7 +31,7 @@ from jaxtop.model.hosts import host_views
 from jaxtop.model.steps.views import step_in
 from jaxtop.model.wall_time.parts import mean_of
 from jaxtop.model.wall_time.step_parts import parts_of_hosts
-from jaxtop.store.probed import median_rate
+from jaxtop.store.probe_figures import median_rate
 from jaxtop.wire.probing import MATRIX_RATE, MEMORY_RATE
 
 if TYPE_CHECKING:

@@ -44,7 +44,7 @@ class _Address:
     """One of the addresses that a target may mean."""
 
     connection: Connection
-    ask_due: float = 0.0
+    request_due: float = 0.0
 
 
 class Seeking:
@@ -53,7 +53,7 @@ class Seeking:
     def __init__(
         self,
         descriptors: Descriptors,
-        questions: RequestPool,
+        requests: RequestPool,
         emit: Callable[[wire.Message], None],
         found: Callable[[str, str, wire.Reply | None, list[wire.Frame]], str | None],
     ) -> None:
@@ -62,7 +62,7 @@ class Seeking:
         `emit` passes on a link message. `found` takes a target, an address and the answer from it; it returns
         the id of the agent or relay that answered, if any.
         """
-        self._descriptors, self._questions, self._emit, self._found = descriptors, questions, emit, found
+        self._descriptors, self._requests, self._emit, self._found = descriptors, requests, emit, found
         self._targets: dict[str, list[_Address]] = {}
         self._reported: dict[str, LinkState] = {}
         self._now = 0.0
@@ -92,20 +92,20 @@ class Seeking:
     def advance(self, now: float) -> None:
         """Advance the probes under way, and begin those that are due, longest wait first."""
         self._now = now
-        asked = [(target, each) for target, addresses in self._targets.items() for each in addresses]
-        free = AT_ONCE - sum(each.connection.is_probing for _, each in asked)
-        for target, address in asked:
+        searched = [(target, each) for target, addresses in self._targets.items() for each in addresses]
+        free = AT_ONCE - sum(each.connection.is_probing for _, each in searched)
+        for target, address in searched:
             connection = address.connection
             if connection.is_probing:
                 connection.advance(now)
-            if (connection.is_greeted or connection.state is LinkState.UP) and now >= address.ask_due:
-                address.ask_due = now + connection.pace(now)
-                self._ask(target, connection, now)
-        waiting = [(each.connection.overdue(now), i) for i, (_, each) in enumerate(asked)]
+            if (connection.is_greeted or connection.state is LinkState.UP) and now >= address.request_due:
+                address.request_due = now + connection.pace(now)
+                self._request_roster(target, connection, now)
+        waiting = [(each.connection.overdue(now), i) for i, (_, each) in enumerate(searched)]
         due = sorted((-since, i) for since, i in waiting if since is not None)
         for _, i in due[: max(0, free)]:
-            asked[i][1].connection.advance(now)
-        self._is_behind = any(each.connection.overdue(now) is not None for _, each in asked)
+            searched[i][1].connection.advance(now)
+        self._is_behind = any(each.connection.overdue(now) is not None for _, each in searched)
         for target in list(self._targets):
             self._report(target)
 
@@ -114,16 +114,16 @@ class Seeking:
             each.close()
         self._targets.clear()
 
-    def _ask(self, target: str, connection: Connection, now: float) -> None:
-        self._questions.ask(
+    def _request_roster(self, target: str, connection: Connection, now: float) -> None:
+        self._requests.send(
             connection.endpoint,
             wire.Request("roster"),
             now,
-            partial(self._answered, target, connection),
+            partial(self._take_reply, target, connection),
             lambda change: connection.change(change.what, self._now),
         )
 
-    def _answered(
+    def _take_reply(
         self, target: str, connection: Connection, reply: wire.Reply | None, frames: list[wire.Frame]
     ) -> None:
         is_sought = target in self._targets

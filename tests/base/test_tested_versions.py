@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jaxtop.base.tested import HIGHEST_JAX, LOWEST_JAX, untested, untested_name, written
+from jaxtop.base.tested_versions import HIGHEST_JAX, LOWEST_JAX, untested, untested_name, written
 from jaxtop.cli import doctor
 from jaxtop.store import runfiles
 from tests import builders

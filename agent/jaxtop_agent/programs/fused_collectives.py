@@ -11,7 +11,7 @@ import re
 from collections import defaultdict, deque
 from typing import TYPE_CHECKING
 
-from jaxtop_agent.programs.found import REDUCE, SCATTER, FoundCollective
+from jaxtop_agent.programs.collective_instructions import REDUCE, SCATTER, FoundCollective
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from jaxtop_agent.programs.lines import Instruction
 
 _PART = re.compile(r'\bcustom_call_target="AsyncCollective(Start|Done)"')
-# This is in the configuration of a collective in each fusion of a chain.
+# The id of a chain, in the configuration of the collective in each of its fusions, and the id of the channel.
 _CHAINED = "async_collective_fusion_config"
 _CHAIN, _CHANNEL = re.compile(r'\bchain_id="(\d+)"'), re.compile(r"\bchannel_id=(\d+)")
 START, DONE = "Start", "Done"
 
 
-class Fused:
+class FusedCollectives:
     """Takes the instructions and computations of a module; then it joins the collectives in its fusions."""
 
     def __init__(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.wire import Moved
+from jaxtop.wire import IoTotals
 
 if TYPE_CHECKING:
     from jaxtop_agent.machine.disks import OwnTraffic
@@ -28,7 +28,7 @@ class Movement:
         self._past: tuple[_Totals, ...] = ()
         self._received_before: int | None = None
 
-    def look(self, now: float, own: OwnTraffic, received: int | None) -> Moved:
+    def look(self, now: float, own: OwnTraffic, received: int | None) -> IoTotals:
         """Return totals and rates; `received` counts since the machine started."""
         if self._received_before is None:
             self._received_before = received
@@ -39,7 +39,7 @@ class Movement:
             self._past = (*self._past[-1:], counters)
         _, *totals = counters
         first_at, *before = self._past[0]
-        return Moved(*totals, *(_less(*pair, now - first_at) for pair in zip(totals, before, strict=True)))
+        return IoTotals(*totals, *(_less(*pair, now - first_at) for pair in zip(totals, before, strict=True)))
 
 
 def _less(now: int | None, before: int | None, seconds: float) -> int | None:

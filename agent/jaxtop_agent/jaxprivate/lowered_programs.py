@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from jaxtop_agent.jaxprivate.lookup import find, imported
 
 if TYPE_CHECKING:
-    from jaxtop_agent.jaxprivate.declared import Client, Device, Dialects, Executable, Shardy
+    from jaxtop_agent.jaxprivate.declarations import Client, Device, Dialects, Executable, Shardy
 
 
 def mlir() -> Dialects:

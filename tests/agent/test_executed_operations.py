@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from jaxtop_agent.programs import executed, hlo, operations
-from jaxtop_agent.programs.executed import Executed
+from jaxtop_agent.programs import executed_operations, hlo, operations
+from jaxtop_agent.programs.executed_operations import ExecutedOperation
 from tests.made.hlo_texts import executed_of, work_of
 
 HEADER = """HloModule jit_step, is_scheduled=true
@@ -65,19 +65,21 @@ ENTRY = """ENTRY %main (p: f32[8,16], q: f32[16,4]) -> f32[8,4] {
 TRIPS = ', backend_config={"known_trip_count":{"n":"5"}}'
 
 
-def read(entry: str = ENTRY, trips: str = TRIPS, **more: int) -> dict[str, Executed]:
+def read(entry: str = ENTRY, trips: str = TRIPS, **more: int) -> dict[str, ExecutedOperation]:
     return executed_of(HEADER + FUSED + BODY + entry.replace("TRIPS", trips), **more)
 
 
 def test_each_operation_has_its_kind_line_and_cost():
     array = 4 * 8 * 4
     assert read() == {
-        "f": Executed("matmul", "train.py:12", 2 * 8 * 4 * 16 + 32, 4 * (8 * 16 + 16 * 4 + 8 * 4), 1),
-        "w": Executed("elementwise", "", 0, 2 * array, 1),
-        "two": Executed("elementwise", "train.py:20", 32, 3 * array, 5),
-        "r": Executed("collective", "", 32, 2 * array, 1),
-        "c": Executed("copy", "", 0, 2 * array, 1),
-        "l": Executed("library call", "", None, 2 * array, 1),
+        "f": ExecutedOperation(
+            "matmul", "train.py:12", 2 * 8 * 4 * 16 + 32, 4 * (8 * 16 + 16 * 4 + 8 * 4), 1
+        ),
+        "w": ExecutedOperation("elementwise", "", 0, 2 * array, 1),
+        "two": ExecutedOperation("elementwise", "train.py:20", 32, 3 * array, 5),
+        "r": ExecutedOperation("collective", "", 32, 2 * array, 1),
+        "c": ExecutedOperation("copy", "", 0, 2 * array, 1),
+        "l": ExecutedOperation("library call", "", None, 2 * array, 1),
     }
 
 
@@ -133,7 +135,7 @@ def test_a_fusion_without_a_product_is_a_fusion():
         "ENTRY %main (p: f32[8]) -> f32[8] {\n  %p = f32[8] parameter(0)\n"
         "  ROOT %o = f32[8] fusion(%p), kind=kLoop, calls=%several\n}\n"
     )
-    assert read(inside + entry)["o"] == Executed("fusion", "", 8, 64, 1)
+    assert read(inside + entry)["o"] == ExecutedOperation("fusion", "", 8, 64, 1)
 
 
 def test_a_fusion_without_a_line_has_that_of_its_last_operation():
@@ -147,13 +149,13 @@ def test_of_many_operations_those_that_cost_most_are_read(monkeypatch):
     assert read(most=0) == {}
     lines = "\n".join(f"  %n{i} = f32[{i + 1}] negate(%p)" for i in range(40))
     entry = f"ENTRY %main (p: f32[1]) -> f32[1] {{\n  %p = f32[1] parameter(0)\n{lines}\n}}\n"
-    monkeypatch.setattr(executed, "MOST_NOTED", 16)
+    monkeypatch.setattr(executed_operations, "MOST_NOTED", 16)
     assert {"n39", "n38", "n37", "n36"} <= set(read(entry)) and len(read(entry)) <= 16
 
 
 def test_the_notes_of_all_computations_have_one_bound(monkeypatch):
     """40 computations with calls between them, and as many that their fusions run, in both orders."""
-    monkeypatch.setattr(executed, "MOST_NOTED", 16)
+    monkeypatch.setattr(executed_operations, "MOST_NOTED", 16)
     texts = []
     for i in range(40):
         fused = f"%in{i} (x: f32[8]) -> f32[8] {{\n  %x{i} = f32[8] parameter(0)\n" + "".join(

@@ -7,6 +7,7 @@ from bisect import bisect_left
 from operator import neg
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop_agent.programs.collective_instructions import KINDS
 from jaxtop_agent.programs.counting import (
     ELEMENTWISE,
     FUSIONS,
@@ -16,7 +17,6 @@ from jaxtop_agent.programs.counting import (
     is_convolution,
     is_product,
 )
-from jaxtop_agent.programs.found import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +51,7 @@ MOST_NOTED = 8_192
 _LEADING = (MATMUL, CONVOLUTION, COLLECTIVE)
 
 
-class Executed(NamedTuple):
+class ExecutedOperation(NamedTuple):
     """An operation as a launch runs it; None and "" stand for what the compiler's text does not show.
 
     `operations` and `bytes` are those of one run, and `times` is how often a launch runs it.

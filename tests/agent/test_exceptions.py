@@ -8,19 +8,19 @@ from types import SimpleNamespace
 import pytest
 
 from jaxtop import wire
-from jaxtop_agent.hooks.raised import Raise
-from jaxtop_agent.stalls.caught import SETTLED_MS, Caught
+from jaxtop_agent.hooks.exceptions import RaisedException
+from jaxtop_agent.stalls.caught_exceptions import SETTLED_MS, CaughtExceptions
 from tests.support import PYTHON, environment, run, script
 
 NO_ROOM = "RESOURCE_EXHAUSTED: Out of memory allocating 8 bytes."
 
 
 def raised(message=NO_ROOM, at_ms=0, thread=1, code=None, function=""):
-    return Raise(at_ms, thread, message, code, 7, function)
+    return RaisedException(at_ms, thread, message, code, 7, function)
 
 
 def caught(*found, own=()):
-    return Caught(SimpleNamespace(latest=deque(found)), lambda: frozenset(own))
+    return CaughtExceptions(SimpleNamespace(latest=deque(found)), lambda: frozenset(own))
 
 
 def texts(events):
@@ -32,7 +32,7 @@ def test_what_was_raised_is_an_event_once_the_process_has_gone_on():
     found = caught(raised(at_ms=1000, code=code))
     assert found.events(until_ms=999) == []
     (event,) = found.events(until_ms=1000)
-    where = "test_raised.py:7 <lambda>"
+    where = "test_exceptions.py:7 <lambda>"
     assert event == wire.Event(
         1000, "warning", "exception", f"went on after JaxRuntimeError at {where}: {NO_ROOM}"
     )
@@ -64,7 +64,7 @@ def test_of_a_script_with_ever_new_lines_a_bounded_number_is_reported():
 
 
 def test_without_the_hook_there_are_no_events():
-    assert Caught(None, frozenset).events() == []
+    assert CaughtExceptions(None, frozenset).events() == []
 
 
 REAL = """
@@ -83,8 +83,8 @@ def attributes():
         facts = {name: value for name, value in vars(error).items() if name != "__notes__"}
         return str(error), error.args, facts, str(copy), copy.args, lines
 plain = attributes()
-from jaxtop_agent.hooks.raised import Raised
-raised = Raised(lambda: "named")
+from jaxtop_agent.hooks.exceptions import RuntimeExceptions
+raised = RuntimeExceptions(lambda: "named")
 assert raised.install() == "on"
 assert attributes() == plain
 found = [each for each in raised.latest if each.code is not None]
@@ -135,8 +135,8 @@ def attributes():
     return [*map(facts, (error, mine, called, *copies)), texts, inits]
 plain = attributes()
 assert %(version)r not in jax.__version__ or "base_args" in str(plain)
-from jaxtop_agent.hooks.raised import Raised
-raised = Raised(lambda: "")
+from jaxtop_agent.hooks.exceptions import RuntimeExceptions
+raised = RuntimeExceptions(lambda: "")
 raised.install()
 assert attributes() == plain
 raised.latest.clear()
@@ -163,8 +163,8 @@ def test_subclasses_copies_and_pickles_are_as_without_the_hook_and_copies_are_no
 
 QUIET = """
 import jax, jax.numpy as jnp
-from jaxtop_agent.hooks.raised import Raised
-raised = Raised(lambda: "")
+from jaxtop_agent.hooks.exceptions import RuntimeExceptions
+raised = RuntimeExceptions(lambda: "")
 raised.install()
 jax.block_until_ready(jax.jit(lambda x: (x @ x).sum())(jnp.ones((8, 8))))
 for wrong in (lambda: jnp.ones(3) + jnp.ones(4), lambda: jax.jit(lambda x: 1 if x else 2)(1.0)):

@@ -12,12 +12,12 @@ from jaxtop import wire
 from jaxtop.base.clock import now_ms
 from jaxtop.base.names import shorten
 from jaxtop_agent.stalls import stacks
-from jaxtop_agent.stalls.uncaught import first_line
+from jaxtop_agent.stalls.uncaught_exception import first_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jaxtop_agent.hooks.raised import Raise, Raised
+    from jaxtop_agent.hooks.exceptions import RaisedException, RuntimeExceptions
 
 # The type of all of them, as JAX names it.
 TYPE = "JaxRuntimeError"
@@ -27,11 +27,11 @@ SETTLED_MS = 1000
 MOST_LINES = 100
 
 
-class Caught:
+class CaughtExceptions:
     """The exceptions that were not reported yet; used on the publisher's thread only."""
 
-    def __init__(self, raised: Raised | None, own_threads: Callable[[], frozenset[int]]) -> None:
-        self._latest: deque[Raise] = deque() if raised is None else raised.latest
+    def __init__(self, raised: RuntimeExceptions | None, own_threads: Callable[[], frozenset[int]]) -> None:
+        self._latest: deque[RaisedException] = deque() if raised is None else raised.latest
         self._own_threads = own_threads
         self._counts: dict[tuple[str, wire.Place | None], int] = {}
 
@@ -45,7 +45,7 @@ class Caught:
                 found.append(wire.Event(raised.at_ms, "warning", "exception", text))
         return found
 
-    def _text(self, raised: Raise) -> str:
+    def _text(self, raised: RaisedException) -> str:
         """Return what to report; empty for most repetitions."""
         message = first_line(raised.message)
         place = None if raised.code is None else stacks.place(raised.code, raised.line)
@@ -69,5 +69,5 @@ class Caught:
                 if first_line(raised.message) == error.message:
                     with suppress(ValueError):  # another thread goes on, and its exceptions replaced this one
                         self._latest.remove(raised)
-                    return replace(error, function=shorten(raised.function, stacks.LONGEST))
+                    return replace(error, function=shorten(raised.function, stacks.MAX_NAME_CHARS))
         return error

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
 
-class Loaded(NamedTuple):
+class LoadedExecutable(NamedTuple):
     """A loaded program: `number` is the compiler's module number, `ops` its collectives; None if unknown."""
 
     name: str
@@ -20,8 +20,8 @@ class Loaded(NamedTuple):
 
 
 def launched_program(
-    loaded: Sequence[Loaded], name: str, number: int | None, ops: AbstractSet[str]
-) -> Loaded | None:
+    loaded: Sequence[LoadedExecutable], name: str, number: int | None, ops: AbstractSet[str]
+) -> LoadedExecutable | None:
     """Return the program that was launched; None if several are possible, or none.
 
     `loaded` is in the order of compilation; `number` and `ops` are what the trace has of the launch.
@@ -47,8 +47,8 @@ class Numbers:
         self._of: dict[tuple[str, str | None], int] = {}
 
     def learn(
-        self, loaded: Sequence[Loaded], launched: Iterable[tuple[str, int | None]] = ()
-    ) -> tuple[Loaded, ...]:
+        self, loaded: Sequence[LoadedExecutable], launched: Iterable[tuple[str, int | None]] = ()
+    ) -> tuple[LoadedExecutable, ...]:
         """Return the loaded programs with their numbers; `launched` are names and numbers in a trace."""
         if not loaded:  # they are being read
             return ()
@@ -66,14 +66,16 @@ class Numbers:
             numbered = self._numbered(loaded)
         return numbered
 
-    def _numbered(self, loaded: Sequence[Loaded]) -> tuple[Loaded, ...]:
+    def _numbered(self, loaded: Sequence[LoadedExecutable]) -> tuple[LoadedExecutable, ...]:
         return tuple(
             each if each.number is not None else each._replace(number=self._of.get(each[:2]))
             for each in loaded
         )
 
 
-def _with_numbers_around(loaded: Sequence[Loaded], name: str, number: int) -> list[Loaded]:
+def _with_numbers_around(
+    loaded: Sequence[LoadedExecutable], name: str, number: int
+) -> list[LoadedExecutable]:
     """Return the unnumbered programs of this name that the compiler may have given this number.
 
     Numbers ascend: a program's number is between those of the programs compiled before and after it.

@@ -16,7 +16,7 @@ from jaxtop.base.clock import now_ms
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.core import threads
 from jaxtop_agent.core.waiting import wait
-from jaxtop_agent.hooks.launches import REMEMBERED
+from jaxtop_agent.hooks.launches import MAX_LAUNCHES
 from jaxtop_agent.ledger.account import Account
 from jaxtop_agent.ledger.evidence import StackKinds, evaluates
 from jaxtop_agent.ledger.pieces import (
@@ -29,7 +29,7 @@ from jaxtop_agent.ledger.pieces import (
     Sighting,
     Span,
 )
-from jaxtop_agent.ledger.written import written_bytes
+from jaxtop_agent.ledger.written_bytes import written_bytes
 from jaxtop_agent.logged.courses import Courses
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from jaxtop_agent.core.board import Board
     from jaxtop_agent.hooks.jax import Hooks
-    from jaxtop_agent.ledger.file import Book
+    from jaxtop_agent.ledger.file import LedgerWriter
     from jaxtop_agent.ledger.phases import Phases
     from jaxtop_agent.served.scraper import Scraper
     from jaxtop_agent.steps.pattern import FunctionLaunch
@@ -45,12 +45,15 @@ if TYPE_CHECKING:
 
 NAME = "ledger"
 EVERY_S, SEND_EVERY_S, POINT_EVERY_S = 2.0, 10.0, 10.0
-# An older process looks less often: a kill then loses what is little beside the rest. Where it launches much,
-# all that is remembered would be launched between two looks.
-OLD_S, OLD_EVERY_S, MANY_LAUNCHES = 120.0, 4.0, REMEMBERED // 4
+# The age from which a process updates its ledger less often: a kill then loses a small share of the account.
+OLD_PROCESS_S = 120.0
+# The seconds between two updates of an older process.
+OLD_PROCESS_INTERVAL_S = 4.0
+# With more launches between two updates the interval stays short: only `MAX_LAUNCHES` are remembered.
+MAX_LAUNCHES_PER_TURN = MAX_LAUNCHES // 4
 MOST_SAMPLES = 2048
 # Steps begin with the first launch of a function that is launched this often.
-REPEATED = 3
+MIN_FIRST_STEP_LAUNCHES = 3
 # For this long after the first step, there are few samples of steps yet.
 NEW_FOR_S = 30.0
 # Or they begin when this many looks in a row find this many launches of JAX's own functions each.
@@ -58,10 +61,10 @@ BUSY_LOOKS, MANY_OPERATIONS = 5, 100
 # A save that samples saw this close to a reported one is the same. Reports of the same save differ by less.
 SAME_SEEN_MS, SAME_REPORTED_MS = 1000, 50
 # `agent.step()` stands for a function where launches are not counted.
-REPORTED = -2
+REPORTED_STEP = -2
 
 
-class LedgerKeeper:
+class LedgerThread:
     """Keeps the account on its own thread; `sample` is called by the thread that reads stacks."""
 
     def __init__(
@@ -70,12 +73,12 @@ class LedgerKeeper:
         hooks: Hooks,
         progress: Progress,
         phases: Phases,
-        book: Book | None,
+        writer: LedgerWriter | None,
         *,
         scraper: Scraper | None = None,
     ) -> None:
         self._board, self._hooks, self._progress, self._phases = board, hooks, progress, phases
-        self._book = book
+        self._writer = writer
         age = _age()
         self._started_ms = now_ms() - round(age * 1000)
         self._began = time.monotonic() - age
@@ -89,7 +92,7 @@ class LedgerKeeper:
         self._scalars: Courses | None = Courses(board, progress, hooks.trackers, scraper, self._started_ms)
         self._samples: deque[Sighting] = deque(maxlen=MOST_SAMPLES)
         self._launched_ns = 0
-        self._recent: deque[LaunchAt] = deque(maxlen=REMEMBERED)
+        self._recent: deque[LaunchAt] = deque(maxlen=MAX_LAUNCHES)
         self._seen: Counter[int] = Counter()  # launches by function, until steps have begun
         self._first: dict[int, float] = {}
         self._has_launched, self._launched_lately = False, 0
@@ -99,7 +102,7 @@ class LedgerKeeper:
         self._compiled_ms = 0
         self._blocked: list[tuple[float, float, str]] = []  # saves that ended, by whom they were seen
         # How many bytes the process had written, by time: for the bytes of checkpoints.
-        self._written: deque[tuple[float, int]] = deque(maxlen=REMEMBERED)
+        self._written: deque[tuple[float, int]] = deque(maxlen=MAX_LAUNCHES)
         self._saves: deque[wire.Save] = deque(maxlen=wire.MOST_SAVES)
         self._points: list[wire.LedgerPoint] = []
         self._point_every_ms = POINT_EVERY_S * 1000
@@ -129,7 +132,7 @@ class LedgerKeeper:
             while not board.stopping:
                 self._look(is_over=False)
                 self._read_scalars(Courses.look)
-                wait(board.bells.ledger, self._pause())
+                wait(board.wakeups.ledger, self._pause())
             self._look(is_over=True)
             self._read_scalars(Courses.finish)
         except Exception as error:
@@ -141,8 +144,10 @@ class LedgerKeeper:
 
     def _pause(self) -> float:
         """Return the seconds until the next look."""
-        is_old = time.monotonic() - self._began > OLD_S
-        return OLD_EVERY_S if is_old and self._launched_lately <= MANY_LAUNCHES else EVERY_S
+        is_old = time.monotonic() - self._began > OLD_PROCESS_S
+        return (
+            OLD_PROCESS_INTERVAL_S if is_old and self._launched_lately <= MAX_LAUNCHES_PER_TURN else EVERY_S
+        )
 
     def _read_scalars(self, read: Callable[[Courses], None]) -> None:
         """Follow the scalars of the script: on this thread, since a disk may keep the one that reads."""
@@ -170,14 +175,14 @@ class LedgerKeeper:
         self._note_saves()
         self._publish(now, is_over=is_over)
 
-    # What is new
+    # New observations
 
     def _new_launches(self) -> tuple[list[LaunchAt], bool]:
         hook = self._hooks.launched
         if hook is None:
             calls = self._progress.calls_since(self._launched_ns)
             self._launched_ns = calls[-1].at if calls else self._launched_ns
-            return [LaunchAt(each.at / 1e9, REPORTED) for each in calls], True
+            return [LaunchAt(each.at / 1e9, REPORTED_STEP) for each in calls], True
         is_whole = hook.reaches_back(self._launched_ns)
         found: list[FunctionLaunch] = hook.all_since(self._launched_ns)
         if not found:
@@ -233,7 +238,7 @@ class LedgerKeeper:
                 continue
             self._first.setdefault(each.function, each.at)
             self._seen[each.function] += 1
-            if self._seen[each.function] >= REPEATED:
+            if self._seen[each.function] >= MIN_FIRST_STEP_LAUNCHES:
                 self._begin_steps(self._first[each.function])
                 return launches
         self._find_steps_of_operations(launches)
@@ -260,7 +265,7 @@ class LedgerKeeper:
         named = {number for number, name in hook.names().items() if name in of_jax}
         return (named | {0}) - hook.of_the_script()
 
-    # What it says
+    # Messages
 
     def _note_saves(self) -> None:
         found = self._blocked + [(start, start + each, "stack") for start, each in self._account.saved]
@@ -285,8 +290,8 @@ class LedgerKeeper:
         written = None if committed is None else self._written_between(start, end)
         save = wire.Save(at_ms, blocked_ms, committed, self._steps(before=start), seen_by, written)
         self._saves.append(save)
-        if self._book is not None:
-            self._book.note_save(save)
+        if self._writer is not None:
+            self._writer.note_save(save)
 
     def _note_complete(self, start: float, end: float) -> None:
         at_ms = _wall_ms(start)
@@ -299,8 +304,8 @@ class LedgerKeeper:
             committed_ms=_wall_ms(end),
             written_bytes=self._written_between(start, end),
         )
-        if self._book is not None:
-            self._book.note_save(self._saves[nearest])
+        if self._writer is not None:
+            self._writer.note_save(self._saves[nearest])
 
     def _written_between(self, start: float, end: float) -> int | None:
         """Return what the process wrote from before `start` until after `end`; None if that is not known."""
@@ -329,7 +334,7 @@ class LedgerKeeper:
             if len(self._points) > wire.MOST_POINTS:
                 self._points = self._points[1::2]
                 self._point_every_ms *= 2
-        lineage = self._book.lineage if self._book is not None else ""
+        lineage = self._writer.lineage if self._writer is not None else ""
         latest = wire.Ledger(
             at_ms,
             self._started_ms,
@@ -344,8 +349,8 @@ class LedgerKeeper:
         if board.is_watched and not is_over and now - self._sent_at >= SEND_EVERY_S:
             self._sent_at = now
             board.send(latest, at_once=False)
-        if self._book is not None and (self._has_launched or not _is_worker()):
-            self._book.write(latest, is_over=is_over)
+        if self._writer is not None and (self._has_launched or not _is_worker()):
+            self._writer.write(latest, is_over=is_over)
 
 
 def _is_worker() -> bool:

@@ -1,7 +1,7 @@
 """The agents of the same family on this machine that are in other runs: found by their run files.
 
-The eldest of a family lists all others, and the others list the eldest: a viewer that reaches one of them
-reaches all.
+The oldest agent of a family lists all others, and the others list the oldest one: a viewer that reaches one
+of them reaches all.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from jaxtop_agent.core.board import Board
 
 EVERY_S = 2.0
-# How many levels up an ancestor is looked for.
-HIGHEST = 16
-# The most that are listed: a roster has to fit into one message.
-MOST = 500
+# The number of ancestors that are searched for an agent.
+MAX_ANCESTORS = 16
+# The number of peers in a roster, which has to fit into one message.
+MAX_PEERS = 500
 
 
-class Kin:
-    """Keeps `board.registrar.kin` up to date."""
+class FamilyPeers:
+    """Keeps `board.registrar.family_peers` up to date."""
 
     def __init__(self, board: Board) -> None:
         self._board = board
@@ -48,19 +48,19 @@ class Kin:
         family = [
             each.hello for each in runfiles.find() if each.hello.family == own.family and not each.is_stale
         ]
-        eldest = min(family, key=lambda hello: (hello.started_ms, hello.agent), default=None)
-        if eldest is None:
+        oldest = min(family, key=lambda hello: (hello.started_ms, hello.agent), default=None)
+        if oldest is None:
             return
         run = None if roster is None else roster.run
-        listed = family if eldest.agent == own.agent else [eldest]
-        kin = tuple(
+        listed = family if oldest.agent == own.agent else [oldest]
+        peers = tuple(
             _peer(hello)
-            for hello in sorted(listed, key=lambda hello: hello.agent)[:MOST]
+            for hello in sorted(listed, key=lambda hello: hello.agent)[:MAX_PEERS]
             if hello.agent != own.agent and (hello.run is None or hello.run != run)
         )
-        if kin != self._board.registrar.kin:
-            self._board.registrar.kin = kin
-            self._board.bells.publisher.ring()
+        if peers != self._board.registrar.family_peers:
+            self._board.registrar.family_peers = peers
+            self._board.wakeups.publisher.set()
 
 
 def adopted(family: Family) -> Family:
@@ -74,7 +74,7 @@ def adopted(family: Family) -> Family:
         if (each.hello.boot, each.hello.pid_namespace) == place and not each.is_stale
     }
     pid = os.getppid()
-    for _ in range(HIGHEST):
+    for _ in range(MAX_ANCESTORS):
         if (hello := known.get(pid)) is not None and hello.family:
             return Family(hello.family, hello.name or "python", hello.role or "")
         above = processes.parent_of(pid)

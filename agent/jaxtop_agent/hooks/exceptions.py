@@ -15,14 +15,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import CodeType
 
-MOST, DEEPEST, LONGEST = 64, 100, 600
-# JAX and its libraries raise these to find out what there is, and catch them themselves.
+# The number of exceptions that are remembered.
+MAX_EXCEPTIONS = 64
+# The number of frames that are searched for the script's own code.
+MAX_FRAMES = 100
+# The length of the message of an exception.
+MAX_MESSAGE_CHARS = 600
+# JAX and its libraries raise these exceptions to detect features, and catch them themselves.
 _ANSWERS = frozenset({"UNIMPLEMENTED", "NOT_FOUND", "ALREADY_EXISTS"})
-# These make an exception again that was raised before, maybe in another process.
+# These functions rebuild an exception that was raised before, maybe in another process.
 _COPIES = frozenset({"copy", "copyreg", "pickle"})
 
 
-class Raise(NamedTuple):
+class RaisedException(NamedTuple):
     """An exception of JAX's runtime: when, on which thread, its message, and the script's line.
 
     `function` is the one whose launch raised it; empty where that is unknown.
@@ -36,7 +41,7 @@ class Raise(NamedTuple):
     function: str
 
 
-class Raised:
+class RuntimeExceptions:
     """The latest exceptions of JAX's runtime. No exception and no frame is held."""
 
     name = "exceptions"
@@ -44,7 +49,7 @@ class Raised:
     def __init__(self, launching: Callable[[], str]) -> None:
         """`launching` returns the function that this thread is launching outside JAX's fast path."""
         self._launching = launching
-        self.latest: deque[Raise] = deque(maxlen=MOST)
+        self.latest: deque[RaisedException] = deque(maxlen=MAX_EXCEPTIONS)
         self._errors = jaxprivate.RuntimeErrors(self._note)
 
     def install(self) -> str:
@@ -61,7 +66,7 @@ class Raised:
         frame = innermost = sys._getframe(2)
         if innermost.f_globals.get("__name__") in _COPIES:
             return
-        for _ in range(DEEPEST):
+        for _ in range(MAX_FRAMES):
             if frame.f_globals.get("__name__") == jaxprivate.TRIES_PLATFORMS:
                 return
             if not is_library(frame.f_code.co_filename) or frame.f_back is None:
@@ -70,10 +75,10 @@ class Raised:
         is_of_script = not is_library(frame.f_code.co_filename)
         is_launch = innermost.f_globals.get("__name__") == jaxprivate.LAUNCHES_SLOWLY
         self.latest.append(
-            Raise(
+            RaisedException(
                 now_ms(),
                 get_ident(),
-                text[:LONGEST],
+                text[:MAX_MESSAGE_CHARS],
                 frame.f_code if is_of_script else None,
                 frame.f_lineno or 0,
                 self._launching() if is_launch else "",

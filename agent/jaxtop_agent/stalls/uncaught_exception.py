@@ -12,7 +12,7 @@ from jaxtop import wire
 from jaxtop.base.names import legible, shorten
 from jaxtop_agent.arrays.origins import is_library
 from jaxtop_agent.core.redaction import without_secrets
-from jaxtop_agent.stalls.stacks import DEEPEST, LONGEST, place
+from jaxtop_agent.stalls.stacks import MAX_NAME_CHARS, MAX_WALKED_FRAMES, place
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -32,7 +32,9 @@ def uncaught() -> wire.Uncaught | None:
         error, trace = _last()
         if not isinstance(error, Exception) or trace is None:
             return None
-        return wire.Uncaught(shorten(legible(type(error).__name__), LONGEST), _message(error), _place(trace))
+        return wire.Uncaught(
+            shorten(legible(type(error).__name__), MAX_NAME_CHARS), _message(error), _place(trace)
+        )
     except Exception:  # an exception may have any class
         return None
 
@@ -84,7 +86,7 @@ def first_line(message: str) -> str:
 def _place(trace: TracebackType) -> wire.Place:
     """Return the innermost line of the script; the innermost of all where libraries alone were running."""
     places = []
-    for _ in range(DEEPEST):
+    for _ in range(MAX_WALKED_FRAMES):
         places.append((trace.tb_frame.f_code, trace.tb_lineno))
         if trace.tb_next is None:
             break

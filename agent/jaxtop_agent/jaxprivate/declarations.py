@@ -1,4 +1,4 @@
-"""Where JAX defines what is read here, for annotations alone: at run time nothing imports this file.
+"""The places in JAX of everything that is read here, for annotations alone: nothing imports this at run time.
 
 `python -m tests.jaxnames` follows these types through the code, and looks up each name that is read of them
 in the sources of each version of JAX. A path that ends in `()` stands for the variables of that function. A

@@ -1,4 +1,4 @@
-"""What a live source asks of the relays that it finds; without the feature, it follows none."""
+"""The requests of a live source to the relays that it finds; without the feature, it follows none."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Relays(Protocol):
     def notes(self, now: float, /) -> list[str]: ...
 
     def rejected(self) -> Counter[str]:
-        """Return what the relays rejected."""
+        """Return the counts of messages that the relays rejected."""
         ...
 
     def found(self, target: str, endpoint: str, relay: str, now: float, /) -> bool:

@@ -32,22 +32,22 @@ class _Change(Struct, tag="arrays_change"):
     number: int
 
 
-class _OfProgram(Struct):
+class _ProgramKey(Struct):
     program: str
     fingerprint: str | None
 
 
-class _Named(Struct, array_like=True):
+class _ProgramName(Struct, array_like=True):
     name: str
     fingerprint: str | None
 
 
 class _Programs(Struct, tag="programs"):
-    programs: tuple[_Named, ...] = ()
+    programs: tuple[_ProgramName, ...] = ()
     rest: int = 0
 
 
-_OF_PROGRAM = [msgspec.defstruct(kind, (), bases=(_OfProgram,), tag=kind) for kind in OF_PROGRAM]
+_OF_PROGRAM = [msgspec.defstruct(kind, (), bases=(_ProgramKey,), tag=kind) for kind in OF_PROGRAM]
 _PARTS: tuple[type[Struct], ...] = (_Counters, _Census, _Change, _Programs, *_OF_PROGRAM)
 _DECODERS = {each.__struct_config__.tag: msgspec.msgpack.Decoder(each) for each in _PARTS}
 
