@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 ENCODING = "json"
 # Channels are numbered with 16 bits.
-MOST_TOPICS = (1 << 16) - 1
+MAX_TOPICS = (1 << 16) - 1
 # The end of the file, with its whole index, is written once for this many bytes.
 FLUSH_BYTES = 64 << 20
 PROGRESS_EVERY = 1_000
@@ -109,8 +109,8 @@ class _Topics:
         """Write a message; `schema` returns the name and the schema for the first one of the topic."""
         channel = self._channels.get(topic)
         if channel is None:
-            if len(self._channels) >= MOST_TOPICS:
-                if len(self.left_out) < MOST_TOPICS:
+            if len(self._channels) >= MAX_TOPICS:
+                if len(self.left_out) < MAX_TOPICS:
                     self.left_out.add(topic)
                 return
             channel = self._channels[topic] = self._file.channel(topic, ENCODING, {}, self._schema(*schema()))

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 JsonSchema = dict[str, Any]
 # JSON Schema's names of what a panel can show, except for lists and objects.
 _SCALARS = frozenset({"boolean", "integer", "number", "string"})
-# The longest chain of references, and the most fields of a message with all its parts.
-MOST_REFERENCES, MOST_FIELDS = 8, 10_000
+# The longest chain of references.
+MAX_REFERENCES = 8
+# The most fields of a message with all its parts.
+MAX_FIELDS = 10_000
 
 
 class MessageKind:
@@ -32,7 +34,7 @@ class MessageKind:
         """Take the schemas of this kind in the files. Fields are only added: the longest schema is used."""
         known = [each for each in (schemas.schema(kind), *map(_parsed, stored)) if each is not None]
         for schema in sorted(known, key=_fields, reverse=True):
-            self._schema, self._left = schema, MOST_FIELDS
+            self._schema, self._left = schema, MAX_FIELDS
             with suppress(AttributeError, TypeError, ValueError, KeyError, RecursionError):  # not jaxtop's
                 self._defs: JsonSchema = schema.get("$defs", {})
                 self._named = self._namer(schema)
@@ -106,7 +108,7 @@ class MessageKind:
 
     def _resolved(self, schema: JsonSchema) -> JsonSchema:
         """Return the schema that a reference, or a choice between a value and null, stands for."""
-        for _ in range(MOST_REFERENCES):
+        for _ in range(MAX_REFERENCES):
             if "$ref" in schema:
                 schema = self._defs[schema["$ref"].rpartition("/")[2]]
             elif "anyOf" in schema:

@@ -69,7 +69,7 @@ REDUCERS = (
 )  # fmt: skip
 
 # The windows of all agents that are kept take no more than this.
-MOST_WINDOW_BYTES = 16 << 20
+MAX_WINDOW_BYTES = 16 << 20
 
 
 @dataclass
@@ -95,7 +95,7 @@ class Cluster(ClusterState):
         """Keep the last windows of each agent as they came: a recording that begins now needs them."""
         past = self.past_windows.setdefault(window.agent, deque(maxlen=joining.COUNTED_WINDOWS))
         past.append(window)
-        while len(past) > 1 and sum(len(each.raw) for each in past) * len(self.hosts) > MOST_WINDOW_BYTES:
+        while len(past) > 1 and sum(len(each.raw) for each in past) * len(self.hosts) > MAX_WINDOW_BYTES:
             past.popleft()
 
     def apply(self, agent: str, message: keyframe.Message, at: float) -> None:

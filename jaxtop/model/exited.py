@@ -20,15 +20,20 @@ if TYPE_CHECKING:
     from jaxtop.model.keyframe import Message
     from jaxtop.model.state import ClusterState, Dropped, LoggedEvent
 
-# The bounds on runs whose processes have all exited: runs, their processes, and seconds. The newest of these
-# runs is kept whatever their number, and at any age if no live run is left.
-MOST_RUNS, MOST_PROCESSES, RUN_KEPT = 32, 512, 86_400.0
-# After this many seconds, a process that exited from a live run keeps only the fact that it exited, unless it
-# is one of the first that failed.
-DETAILS_KEPT, MOST_POSTMORTEMS = 600.0, 4
+# The most runs that are kept after all their processes have exited. The newest of them is kept at any age if
+# no live run is left.
+MAX_RUNS = 32
+# The most processes of these runs.
+MAX_PROCESSES = 512
+# Seconds for which these runs are kept.
+RUN_KEPT = 86_400.0
+# After this many seconds, a process that exited from a live run keeps only the fact that it exited.
+DETAILS_KEPT = 600.0
+# The first processes that failed keep their details.
+MAX_POSTMORTEMS = 4
 SWEEP_EVERY = 60.0
 # Agents that were dropped. Rosters may still list them, and these entries are ignored.
-MOST_NAMED = 1_000
+MAX_NAMED = 1_000
 
 
 def reduce(state: ClusterState, _agent: str, _message: Message, at: float) -> list[LoggedEvent]:
@@ -79,7 +84,7 @@ def _count(dropped: Dropped, host: Host) -> None:
     place = ProcessOfRun(run_of(host), host.process_index)
     dropped.count += 1
     dropped.agents[host.agent] = place
-    if len(dropped.agents) > MOST_NAMED:
+    if len(dropped.agents) > MAX_NAMED:
         del dropped.agents[next(iter(dropped.agents))]
     if place.process_index is not None:
         dropped.starts[place] = dropped.starts.get(place, 0) + 1
@@ -123,7 +128,7 @@ def outlived(hosts: Mapping[str, Host], at: float) -> Iterator[Host]:
         count += len(processes)
         is_newest = number == 0
         is_old = at - _ended_at(processes) > RUN_KEPT and (is_any_left or not is_newest)
-        if is_old or (not is_newest and (number >= MOST_RUNS or count > MOST_PROCESSES)):
+        if is_old or (not is_newest and (number >= MAX_RUNS or count > MAX_PROCESSES)):
             yield from processes
 
 
@@ -145,7 +150,7 @@ def faded(hosts: Mapping[str, Host], at: float) -> list[Host]:
 def _crashed_first(hosts: Mapping[str, Host], run: str) -> list[Host]:
     """Return the first processes of a run that ended with an exception: their post-mortems stay."""
     failed = [host for host in hosts.values() if host.error is not None and run_of(host) == run]
-    return nsmallest(MOST_POSTMORTEMS, failed, key=ended_at)
+    return nsmallest(MAX_POSTMORTEMS, failed, key=ended_at)
 
 
 def _started_ms(host: Host) -> int:

@@ -70,7 +70,7 @@ class Scope(StrEnum):
 
 
 # The rank of most figures; those that people look for first have a lower one.
-USUAL = 5
+DEFAULT_RANK = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +104,7 @@ class Figure:
     thresholds: tuple[Threshold, ...] = ()
     aliases: tuple[str, ...] = ()
     json: str = ""
-    rank: int = USUAL
+    rank: int = DEFAULT_RANK
     pane: tuple[int, str] | None = None
     # False: it is exported, but has no column and, unless it belongs to a step, no plot.
     has_column: bool = True

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from jaxtop.model.host import Host, UnmetAddress
     from jaxtop.model.shares import PastSteps
 
-MOST_EVENTS = 1000
+MAX_EVENTS = 1000
 # Samples that are kept of each host: two minutes at the default interval.
 HISTORY = 120
 # Pulses whose scalars are kept of each host, until its next curves.
-MOST_SCALARS = 32
+MAX_SCALARS = 32
 # Past censuses that are kept of each host.
 PAST_ARRAYS = 16
 
@@ -137,7 +137,7 @@ class ClusterState:
     # The machine of each process by run; processes without a number are there by agent.
     machines: dict[str, dict[int | str, str]] = field(default_factory=dict)
     unmet: dict[str, UnmetAddress] = field(default_factory=dict)
-    events: deque[LoggedEvent] = field(default_factory=lambda: deque(maxlen=MOST_EVENTS))
+    events: deque[LoggedEvent] = field(default_factory=lambda: deque(maxlen=MAX_EVENTS))
     rejected: Counter[str] = field(default_factory=Counter)
     past_pulses: dict[str, deque[PulseSample]] = field(default_factory=dict)
     # All figures of the same pulses, encoded. Keyframes leave them out because they would make a keyframe

@@ -32,7 +32,7 @@ from jaxtop.tui.request_keys import RequestKeys
 from jaxtop.tui.runs import RunSwitch
 from jaxtop.tui.screens import SCREENS, load_all
 from jaxtop.tui.status_line import AppStatus, status_line, status_parts
-from jaxtop.tui.time_keys import LOW, TimeKeys, call_after
+from jaxtop.tui.time_keys import LOW_SCREEN_LINES, TimeKeys, call_after
 from jaxtop.tui.widgets.detail import Line
 from jaxtop.tui.widgets.time_bar import SeekBar
 
@@ -303,7 +303,7 @@ class JaxtopApp(App[str]):
         self.navigation.check_size(event.size)
         # The height decides which keys the bar has; its own size may be the same.
         self.call_after_refresh(self.navigation.keys.draw)
-        self.time.bar.set_class(event.size.height < LOW, "low")
+        self.time.bar.set_class(event.size.height < LOW_SCREEN_LINES, "low")
         self._paint_lines()
 
     def action_help(self) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Cell = tuple[str, Style | None]
 
 # Two changes at most this many cells apart are sent as one: moving the cursor takes as many bytes.
-NEAR = 8
+MAX_GAP_CELLS = 8
 
 
 class ChangedCells:
@@ -102,7 +102,7 @@ def _cells(strip: Strip) -> list[Cell]:
 
 def _runs(cells: Sequence[Cell], changed: Sequence[int]) -> Iterator[tuple[int, int]]:
     """Return where to begin and to end drawing; no run cuts through a wide character."""
-    gaps = [(at, after) for at, after in pairwise(changed) if after - at > NEAR]
+    gaps = [(at, after) for at, after in pairwise(changed) if after - at > MAX_GAP_CELLS]
     firsts = [*changed[:1], *(after for _, after in gaps)]
     lasts = [*(at for at, _ in gaps), *changed[-1:]]
     for first, last in zip(firsts, lasts, strict=True):

@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from jaxtop.tui.request_keys import RequestKeys
     from jaxtop.tui.screens.base import ScreenPane
 
-# The least columns and lines of a screen, and those of the screens that have pictures for small terminals.
-SMALLEST, SMALLEST_OF_ALL = (60, 16), (40, 10)
+# The smallest terminal of a screen, in columns and lines.
+MIN_SIZE = (60, 16)
+# The smallest terminal of a screen that has pictures for small terminals.
+MIN_PICTURE_SIZE = (40, 10)
 DRAWN_SMALLER = {"overview", "plot"}
 SCREEN_NAMES = frozenset(each.name for each in SCREENS)
 
@@ -209,7 +211,7 @@ class Navigation:
 
 def _smallest(name: str) -> tuple[int, int]:
     """Return the width and height that a screen needs."""
-    return SMALLEST_OF_ALL if name in DRAWN_SMALLER else SMALLEST
+    return MIN_PICTURE_SIZE if name in DRAWN_SMALLER else MIN_SIZE
 
 
 def _is_too_small(size: Size, name: str) -> bool:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from jaxtop.tui.core.moment import Moment
 
 # The most places that are listed for what was typed.
-MOST_LISTED = 40
+MAX_LISTED = 40
 
 
 class Destination(NamedTuple):
@@ -107,7 +107,7 @@ def _hits(among: Iterable[Destination], query: str, provider: Provider) -> Itera
     matcher, app = provider.matcher(query), provider.app
     words = query.lower().split()
     found = (place for place in among if all(word in place.name.lower() for word in words))
-    for place in islice(found, MOST_LISTED):
+    for place in islice(found, MAX_LISTED):
         score = max(matcher.match(place.name), 0.5)
         yield Hit(score, _shown(place), partial(app.post_message, place.opens), help=_help(place))
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from jaxtop.tui.core.palette import Palette
 
 # A launch is reported after this many seconds.
-LONG = 20.0
+LONG_LAUNCH_S = 20.0
 _IN_WORDS = {
     State.DIED: "died",
     State.STOPPED: "stopped",
@@ -213,7 +213,7 @@ def _compiling(moment: Moment, palette: Palette) -> list[StatusPart]:
 def _running(moment: Moment, palette: Palette) -> list[StatusPart]:
     running = [each for view in moment.host_views if (each := running_of(view.current)) is not None]
     longest = max(running, key=lambda each: each.seconds, default=None)
-    if longest is None or longest.seconds < LONG:
+    if longest is None or longest.seconds < LONG_LAUNCH_S:
         return []
     return [StatusPart("*", f"{longest.function} has run for {units.age(longest.seconds)}", palette.muted)]
 

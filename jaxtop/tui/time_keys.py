@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 # After a seek is shown, wait this many seconds before the next: dragging seeks faster than a disk can read.
 SEEK_PAUSE = 0.05
 # With fewer lines than this the track of the time bar has one row.
-LOW = 20
+LOW_SCREEN_LINES = 20
 # The actions that need a history.
 _NEED_HISTORY = frozenset({"step", "skip", "go_to", "event", "to_start", "to_end", "faster", "loop"})
 

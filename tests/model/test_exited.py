@@ -59,8 +59,8 @@ def test_of_a_hundred_runs_that_are_over_the_last_ones_are_kept():
     cluster = restarted(100, of_one_run=False)
     now = 2 * MINUTE * 100
     kept = {host.run for host in newest_hosts(cluster)}
-    assert kept >= {"r", "run99", "run98", f"run{100 - exited.MOST_RUNS}"}
-    assert len(kept) <= exited.MOST_RUNS + 3 and max(known_of(cluster)) <= exited.MOST_RUNS + 3
+    assert kept >= {"r", "run99", "run98", f"run{100 - exited.MAX_RUNS}"}
+    assert len(kept) <= exited.MAX_RUNS + 3 and max(known_of(cluster)) <= exited.MAX_RUNS + 3
     assert len(cluster.meshes) == 1 and len(cluster.dropped.starts) == 0
     document = json.loads(to_json(cluster, now))
     assert document["dropped_processes"] == cluster.dropped.count > 60

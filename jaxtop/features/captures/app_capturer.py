@@ -25,9 +25,11 @@ if TYPE_CHECKING:
     from jaxtop.model import Cluster
 
 # The key captures the first processes only: `jaxtop capture` can take more, or others.
-MOST = 8
-# The merging thread rests between events, so that keys stay quick. When the app ends, processes are told.
-REST_S, FAREWELL_S = 0.002, 2.0
+MAX_PROCESSES = 8
+# The rest of the merging thread between events, in seconds, so that keys stay quick.
+REST_S = 0.002
+# The seconds in which processes are told that the app ends.
+FAREWELL_S = 2.0
 # A merge that takes longer when the app ends is announced.
 QUIET_S = 0.3
 
@@ -78,7 +80,7 @@ class AppCapturer:
         runs = len({run_of(cluster.hosts[agent]) for agent in agents})
         if runs > 1:
             return f"{runs} runs are shown, a capture is of one: `jaxtop capture RUN` takes it"
-        among = sorted(agents, key=lambda agent: cluster.hosts[agent].process_index or 0)[:MOST]
+        among = sorted(agents, key=lambda agent: cluster.hosts[agent].process_index or 0)[:MAX_PROCESSES]
         try:
             folder = begun(default_folder([cluster.hosts[agent] for agent in among]))
         except UserError as error:

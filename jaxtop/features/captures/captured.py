@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 # The parts that may be on their way beyond the first that is missing.
-MOST_AHEAD = 16
+MAX_AHEAD = 16
 # The phases in which a process is given time: those of this version, and of newer ones.
-MOST_PHASES = 8
+MAX_PHASES = 8
 
 
 class Sink(Protocol):
@@ -61,7 +61,7 @@ class Member:
 
     def enter(self, phase: str, now: float) -> None:
         """Note the phase. Its time begins at the first entry: a process that returns to it gets no more."""
-        if phase not in self._phases and len(self._phases) < MOST_PHASES:
+        if phase not in self._phases and len(self._phases) < MAX_PHASES:
             self._phases.add(phase)
             self.since = now
         self.phase = phase
@@ -70,7 +70,7 @@ class Member:
         """Return the next part to ask for; None if none is due."""
         if self._again:
             return self._again.pop()
-        if self._next < min(self.parts, self.fetched + MOST_AHEAD):
+        if self._next < min(self.parts, self.fetched + MAX_AHEAD):
             self._next += 1
             return self._next - 1
         return None

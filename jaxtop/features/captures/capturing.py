@@ -35,10 +35,16 @@ HEARD_S = 5.0
 ASK_EVERY_S, ASK_EVERY_S_A_PROCESS = 0.3, 0.01
 # A process that waits for its parts to be fetched is asked less often, so that it keeps its trace.
 ALIVE_EVERY_S = 5.0
-# The parts on their way at once: fewer where an answer is slow, more where it is fast.
-FEWEST_PARTS, MOST_PARTS, FAST_S, SLOW_S = 1, 8, 0.5, 2.0
+# The fewest parts of a trace on their way at once, where replies are slow.
+MIN_PARTS = 1
+# The most parts of a trace on their way at once, where replies are fast.
+MAX_PARTS = 8
+# A reply within this many seconds is fast.
+FAST_S = 0.5
+# A reply after this many seconds is slow.
+SLOW_S = 2.0
 # A trace may be this much larger than was asked for; see the agent.
-EXCESS = 2
+SIZE_TOLERANCE = 2
 LONGEST_TEXT = 200
 OLD_RELAY = "a relay on the way has an older jaxtop, which does not pass captures on"
 
@@ -69,7 +75,7 @@ class Capture:
         self._ask = wire.CaptureAsk(
             secrets.token_hex(8), max(1, round(wish.seconds * 1000)), wish.most_bytes, wish.steps
         )
-        self._under_way, self._most_under_way = 0, FEWEST_PARTS + 1
+        self._under_way, self._most_under_way = 0, MIN_PARTS + 1
         # Processes to be told that it is over, and the number of those that have not confirmed it.
         self._ends: list[str] = []
         self._ending = 0
@@ -176,7 +182,7 @@ class Capture:
         member.lasted_us = state.lasted_us
         member.text = _said(state.text)
         if state.phase == READY and not member.parts:
-            if not state.parts or state.size > EXCESS * self.wish.most_bytes:
+            if not state.parts or state.size > SIZE_TOLERANCE * self.wish.most_bytes:
                 self._fail(member, "sent a trace of no possible size")
                 return False
             member.parts, member.size = state.parts, state.size
@@ -191,9 +197,9 @@ class Capture:
             self._under_way -= 1
             took = time.monotonic() - sent
             if reply is None or took > SLOW_S:
-                self._most_under_way = max(FEWEST_PARTS, self._most_under_way // 2)
+                self._most_under_way = max(MIN_PARTS, self._most_under_way // 2)
             elif took < FAST_S:
-                self._most_under_way = min(MOST_PARTS, self._most_under_way + 1)
+                self._most_under_way = min(MAX_PARTS, self._most_under_way + 1)
             if member.is_over:
                 return
             if reply is None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from jaxtop.wire import Window
 
 # The programs and the collectives that are listed: those that took longest.
-MOST = 10
+MAX_LISTED = 10
 
 
 class Compared(NamedTuple):
@@ -59,7 +59,7 @@ def _rows(
     captured: Mapping[tuple[str, str], list[int]] | Mapping[tuple[str, None], list[int]],
     windows: Mapping[tuple[str, str | None], list[int]],
 ) -> list[Compared]:
-    longest = sorted(captured.items(), key=lambda each: -sum(each[1]))[:MOST]
+    longest = sorted(captured.items(), key=lambda each: -sum(each[1]))[:MAX_LISTED]
     rows = []
     for (program, op), took in longest:
         short = windows.get((program, op), [])

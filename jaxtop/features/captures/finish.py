@@ -13,7 +13,7 @@ from jaxtop.base.names import legible, reason, shorten
 from jaxtop.features.captures.comparison import Compared, compared
 from jaxtop.features.captures.folder import CaptureFolder, file_names
 from jaxtop.features.captures.merged import Merged, TracedHost, merge
-from jaxtop.features.captures.perfetto import MOST_LANES
+from jaxtop.features.captures.perfetto import MAX_LANES
 from jaxtop.model.collectives.layout import layouts
 from jaxtop.model.host import run_of
 from jaxtop.traces import WantedCollectives
@@ -32,7 +32,7 @@ SCHEMA = 1
 OPTIONS = {"python_tracer": False, "host_tracer_level": 2, "programs": True}
 LONGEST_REASON = 120
 # The hosts that a note names.
-NAMED = 5
+MAX_HOST_NAMES = 5
 Groups = tuple[tuple[int, ...], ...]
 
 
@@ -142,11 +142,11 @@ def _notes(merged: Merged) -> list[str]:
     """Return what the merged trace lacks, one line each."""
     notes = []
     if merged.too_large:
-        rest = len(merged.too_large) - NAMED
-        names = ", ".join(merged.too_large[:NAMED]) + (f" and {rest} more" if rest > 0 else "")
+        rest = len(merged.too_large) - MAX_HOST_NAMES
+        names = ", ".join(merged.too_large[:MAX_HOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")
         notes.append(f"not in the merged trace, because of too many events: {names}")
     if merged.crossing:
-        notes.append(f"not in the merged trace: {merged.crossing} events that cross {MOST_LANES} others")
+        notes.append(f"not in the merged trace: {merged.crossing} events that cross {MAX_LANES} others")
     return notes
 
 

@@ -32,9 +32,9 @@ HOST = "/host:CPU"
 # Events of the profiler itself.
 _OF_THE_PROFILER = ("ThreadpoolListener::", "end: ")
 # A trace with more events than this is in XProf's files only: to read it here would take minutes.
-MOST_EVENTS = 3_000_000
+MAX_EVENTS = 3_000_000
 # The collectives of each host that are used to align clocks.
-MOST_INSTANCES = 20_000
+MAX_INSTANCES = 20_000
 
 
 @dataclass(frozen=True)
@@ -96,9 +96,7 @@ def merge(
         places = []
         for number, host in enumerate(hosts):
             trace = Trace(host.path.read_bytes())
-            seen = traces.read(
-                host.platform, trace, host.wanted, host.ordinals, most=MOST_EVENTS, pause=pause
-            )
+            seen = traces.read(host.platform, trace, host.wanted, host.ordinals, most=MAX_EVENTS, pause=pause)
             if seen.is_too_large:
                 too_large.append(host.label)
             instances = _instances(seen, groups_of, number + 1)
@@ -189,7 +187,7 @@ def _ends(instances: Mapping[tuple[int, int], _Place], began: int) -> dict[Insta
     for (module, _), count in counts.items():
         most[module] = max(count, most.get(module, 0))
     whole = [instance for instance in ends if counts[instance[0], instance[1]] == most[instance[0]]]
-    return {instance: ends[instance] for instance in whole[:MOST_INSTANCES]}
+    return {instance: ends[instance] for instance in whole[:MAX_INSTANCES]}
 
 
 def _note(found: dict[str, list[int]], shortest: dict[_Round, int], seen: Seen, host: int) -> None:

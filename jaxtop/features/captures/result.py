@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # The exit status where no process sent a trace.
 NONE_CAPTURED = 2
 # Of the comparison, this many programs and collectives are printed; the file has more.
-SHOWN = 3
+MAX_ROWS = 3
 _BAR = 24
 
 
@@ -88,8 +88,8 @@ def summary(job: Capture, result: FinishedCapture) -> list[str]:
 
 def _compared_lines(rows: list[Compared]) -> list[str]:
     """Return how much longer programs and collectives look in the capture than in short windows."""
-    shown = [each for each in rows if each.op is None][:SHOWN]
-    shown += [each for each in rows if each.op is not None][:SHOWN]
+    shown = [each for each in rows if each.op is None][:MAX_ROWS]
+    shown += [each for each in rows if each.op is not None][:MAX_ROWS]
     if not any(each.factor for each in shown):
         return ["windows   n/a: there is no short window of the same programs to compare with"]
     lines = []

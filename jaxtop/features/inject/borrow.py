@@ -23,7 +23,7 @@ GET_SET, SET_SET, SEIZE, INTERRUPT, GET_MASK, SET_MASK = 0x4204, 0x4205, 0x4206,
 MARK_CALLS, WAIT_FOR_THREADS, STOP_EVENT = 1, 0x40000000, 128
 CALL_STOP = signal.SIGTRAP | 0x80
 # All floating point and vector registers, however many a processor has.
-VECTORS, MOST_VECTORS = 0x202, 1 << 16
+VECTORS, MAX_VECTORS = 0x202, 1 << 16
 MMAP, MPROTECT, GETPID, RESTART, FUTEX = 9, 10, 39, 219, 202
 # A system call that a stop has interrupted ends with one of these, and is then made again.
 AGAIN, CONTINUED = {-512, -513, -514}, -516
@@ -84,8 +84,8 @@ class Borrowed:
         ptrace(INTERRUPT, tid)
         self._wait_for_interruption()
         self._saved = self._registers()
-        self._vectors = ctypes.create_string_buffer(MOST_VECTORS)
-        self._piece = Piece(ctypes.addressof(self._vectors), MOST_VECTORS)
+        self._vectors = ctypes.create_string_buffer(MAX_VECTORS)
+        self._piece = Piece(ctypes.addressof(self._vectors), MAX_VECTORS)
         ptrace(GET_SET, tid, VECTORS, ctypes.addressof(self._piece))  # it sets the size, too
         self._mask = ctypes.c_uint64()
         ptrace(GET_MASK, tid, 8, ctypes.addressof(self._mask))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # How long the process waits for an import of JAX that is under way.
 IMPORT_TAKES = 20.0
-MOST_ANSWER = 1 << 16
+MAX_ANSWER = 1 << 16
 
 
 class InjectionRequest:
@@ -74,7 +74,7 @@ class InjectionRequest:
         with suppress(ValueError, OSError):
             fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
             with os.fdopen(fd, "rb") as file:
-                found = json.loads(file.read(MOST_ANSWER))
+                found = json.loads(file.read(MAX_ANSWER))
                 return found if isinstance(found, dict) else None
         return None
 

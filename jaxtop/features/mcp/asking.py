@@ -21,8 +21,8 @@ from jaxtop.base.names import legible
 # What a command may need beyond the time in which it measures: its start, and hosts that do not answer.
 BEYOND_S = 45.0
 # For this many seconds, the pages of one document are parts of the same moment.
-FRESH_S, MOST_KEPT = 60.0, 4
-MOST_NOTES, LONGEST_NOTE = 10, 300
+FRESH_S, MAX_KEPT = 60.0, 4
+MAX_NOTES, LONGEST_NOTE = 10, 300
 
 
 class CannotAnswer(Exception):
@@ -65,14 +65,14 @@ class Asking:
         asked_at = time.time()
         status, out, err = await _run(words, measures_s + BEYOND_S)
         lines = [legible(each)[:LONGEST_NOTE] for each in err.splitlines() if each.strip()]
-        notes = tuple(each.removeprefix("jaxtop: ") for each in lines[-MOST_NOTES:])
+        notes = tuple(each.removeprefix("jaxtop: ") for each in lines[-MAX_NOTES:])
         try:
             document = msgspec.json.decode(out)
         except msgspec.DecodeError:
             raise CannotAnswer("; ".join(notes) or f"jaxtop ended with status {status}") from None
         answer = PrintedAnswer(document, asked_at, notes, status)
         self._kept[words] = answer
-        while len(self._kept) > MOST_KEPT:
+        while len(self._kept) > MAX_KEPT:
             del self._kept[next(iter(self._kept))]
         return answer
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 # An assistant reads an answer whole: more than this would crowd out what it was asked.
-MOST_BYTES = 24_000
+MAX_BYTES = 24_000
 LONGEST_TEXT = 600
 # Lists inside a part keep fewer of their entries until the whole fits.
 _KEPT = (200, 100, 50, 20, 10, 5, 3, 1, 0)
@@ -18,7 +18,7 @@ def size(value: Any) -> int:
     return len(msgspec.json.encode(value))
 
 
-def fitted(value: Any, most: int = MOST_BYTES) -> Any:
+def fitted(value: Any, most: int = MAX_BYTES) -> Any:
     """Return a value whose text is no longer than `most`: lists end with how many entries were left out."""
     found = value
     for kept in _KEPT:
@@ -43,7 +43,7 @@ def _cut(value: Any, kept: int, depth: int = 0) -> Any:
     return value
 
 
-def page(items: list[Any], offset: int, limit: int, most: int = MOST_BYTES) -> dict[str, Any]:
+def page(items: list[Any], offset: int, limit: int, most: int = MAX_BYTES) -> dict[str, Any]:
     """Return as many entries of a list as fit, how many there are, and where the next page begins."""
     chosen: list[Any] = []
     used = 0

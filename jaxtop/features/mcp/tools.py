@@ -6,12 +6,12 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from jaxtop.features.mcp.asking import Asking, CannotAnswer, PrintedAnswer
-from jaxtop.features.mcp.bounded import MOST_BYTES, fitted, page
+from jaxtop.features.mcp.bounded import MAX_BYTES, fitted, page
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-LONGEST_WAIT_S, MOST_ITEMS = 120.0, 100
+LONGEST_WAIT_S, MAX_ITEMS = 120.0, 100
 # The document of a run has these lists; each other field of it is small.
 PARTS = (
     "runs", "groups", "findings", "unchecked", "hosts", "unmet", "meshes", "arrays", "programs", "compiles",
@@ -34,7 +34,7 @@ class Tools:
     async def runs(self) -> dict[str, Any]:
         """List the live runs of this user on this machine: name, id, processes, devices, target."""
         answer = await self._ask("ls", "--json")
-        return {**answer.head(), **page(answer.document, 0, MOST_ITEMS)}
+        return {**answer.head(), **page(answer.document, 0, MAX_ITEMS)}
 
     async def status(self, target: str = "") -> dict[str, Any]:
         """Say in short how a run is: verdict, findings by severity, processes by state, its steps.
@@ -79,9 +79,9 @@ class Tools:
         return {
             **answer.head(),
             "verdict": document["verdict"],
-            **page(document["findings"], *_bounds(offset, limit), MOST_BYTES // 2),
+            **page(document["findings"], *_bounds(offset, limit), MAX_BYTES // 2),
             "checked": len(document["checked"]),
-            "unchecked": fitted(document["unchecked"], MOST_BYTES // 4),
+            "unchecked": fitted(document["unchecked"], MAX_BYTES // 4),
         }
 
     async def snapshot(
@@ -161,4 +161,4 @@ def _clamped(value: float, least: float, most: float) -> float:
 
 
 def _bounds(offset: int, limit: int) -> tuple[int, int]:
-    return max(0, offset), min(max(1, limit), MOST_ITEMS)
+    return max(0, offset), min(max(1, limit), MAX_ITEMS)

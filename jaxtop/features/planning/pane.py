@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 SURE, POSSIBLE, LIMIT = "█", "▒", "│"
 STEP, EXACT = "━", "◆"
 # Of the arrays of a candidate the largest are listed.
-MOST_ARRAYS = 200
+MAX_ARRAYS = 200
 # A line wraps at this width at least.
-LEAST_WORDS = 10
+MIN_WORDS = 10
 
 
 class Scales(NamedTuple):
@@ -136,7 +136,7 @@ class _Line(NamedTuple):
 
     def wrapped(self, width: int) -> Iterator[Text]:
         indent = len(self.lead) + self.more
-        for number, row in enumerate(self.words.wrap(get_console(), max(LEAST_WORDS, width - indent))):
+        for number, row in enumerate(self.words.wrap(get_console(), max(MIN_WORDS, width - indent))):
             yield Text(" " * indent if number else self.lead).append_text(row)
 
 
@@ -199,9 +199,9 @@ def _section(title: str, texts: tuple[str, ...], ink: Ink) -> list[_Line]:
 
 def _arrays(candidate: Candidate, ink: Ink) -> Iterator[_Line]:
     largest = words.largest(candidate)
-    for placed in largest[:MOST_ARRAYS]:
+    for placed in largest[:MAX_ARRAYS]:
         yield _array(placed, ink)
-    if rest := len(largest[MOST_ARRAYS:]):
+    if rest := len(largest[MAX_ARRAYS:]):
         yield _line(f"and {rest:,} smaller ones", ink.note)
 
 

@@ -19,18 +19,19 @@ if TYPE_CHECKING:
 
     from jaxtop.features.planning.model.plan import Candidate, Interval, Move, PlacedArray, Plan
 
-NARROWEST, WIDEST = 40, 250
+MIN_WIDTH = 40
+MAX_WIDTH = 250
 # Of each candidate without --explain.
-MOST_CHANGES = 3
+MAX_CHANGES = 3
 # Of the arrays of a candidate with --explain, the largest.
-MOST_ARRAYS = 12
+MAX_ARRAYS = 12
 # A space at which no line is broken.
-_TOGETHER = "\u00a0"
+_NO_BREAK_SPACE = "\u00a0"
 
 
 def to_text(plan: Plan, width: int, *, explained: bool = False) -> str:
     """Return the plan in lines of at most this width; `explained` adds where each number comes from."""
-    width = min(max(width, NARROWEST), WIDEST)
+    width = min(max(width, MIN_WIDTH), MAX_WIDTH)
     simulated = "simulated " * plan.is_limit_simulated
     limit = "no limit known"
     if plan.limit_bytes is not None:
@@ -67,7 +68,7 @@ def _candidates(plan: Plan, width: int) -> Iterator[str]:
             yield from _row([value for _, value in row], widths)
         else:
             yield from _block(row, width)
-        shown = candidate.changes[:MOST_CHANGES]
+        shown = candidate.changes[:MAX_CHANGES]
         for change in shown:
             yield from _wrapped(change, width, 4)
         if rest := len(candidate.changes) - len(shown):
@@ -92,18 +93,18 @@ def _taken(widths: Sequence[int]) -> int:
 def _row(values: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
     cells = [wrap(value, room) for value, room in zip(values, widths, strict=True)]
     for line in zip_longest(*cells, fillvalue=""):
-        yield "  ".join(map(str.ljust, line, widths)).replace(_TOGETHER, " ").rstrip()
+        yield "  ".join(map(str.ljust, line, widths)).replace(_NO_BREAK_SPACE, " ").rstrip()
 
 
 def _block(row: Sequence[tuple[str, str]], width: int) -> Iterator[str]:
     """Yield the facts of a candidate on lines of their own, where a table has no room."""
     (_, label), *facts = row
-    yield from _wrapped(label.replace(_TOGETHER, " "), width)
+    yield from _wrapped(label.replace(_NO_BREAK_SPACE, " "), width)
     titles = max(len(title) for title, _ in facts)
     for title, value in facts:
         first, *more = wrap(value, width - titles - 4)
         for line in (f"  {title:<{titles}}  {first}", *(" " * (titles + 4) + each for each in more)):
-            yield line.replace(_TOGETHER, " ")
+            yield line.replace(_NO_BREAK_SPACE, " ")
 
 
 def _facts(candidate: Candidate, plan: Plan) -> list[tuple[str, str]]:
@@ -132,7 +133,7 @@ def _label(candidate: Candidate) -> str:
 
 def _together(text: str) -> str:
     """Return the text so that no line ends within it."""
-    return legible(text).replace(" ", _TOGETHER)
+    return legible(text).replace(" ", _NO_BREAK_SPACE)
 
 
 def memory_in_words(interval: Interval | None) -> str:
@@ -154,9 +155,9 @@ def _explained(candidate: Candidate, width: int) -> Iterator[str]:
     for each in candidate.basis:
         yield from _wrapped(f"{each.figure} {each.value}: {each.source}", width, 2)
     largest = words.largest(candidate)
-    for placed in largest[:MOST_ARRAYS]:
+    for placed in largest[:MAX_ARRAYS]:
         yield from _wrapped(_placed(placed), width, 2)
-    if rest := len(largest[MOST_ARRAYS:]):
+    if rest := len(largest[MAX_ARRAYS:]):
         yield from _wrapped(f"and {rest} smaller ones: --explain --json lists all arrays", width, 2)
 
 

@@ -28,7 +28,7 @@ PREFERENCES = (THROUGHPUT, LATENCY, ENERGY)
 # For energy: the first of these that is known of any device.
 OF_ENERGY = (FLOPS_PER_JOULE, WATTS, FLOPS)
 # Neighbours are preferred to the best devices where they are worse by at most this share.
-NEAR = 0.02
+NEIGHBOUR_TOLERANCE = 0.02
 
 
 class Reason(NamedTuple):
@@ -149,7 +149,7 @@ def _best(scores: Sequence[float], count: int) -> Iterable[int]:
     best = sorted(range(len(scores)), key=lambda place: (-scores[place], place))[:count]
     if not best:
         return best
-    least = min(scores[place] for place in best) - NEAR
+    least = min(scores[place] for place in best) - NEIGHBOUR_TOLERANCE
     starts = [at for at in range(len(scores) - count + 1) if min(scores[at : at + count]) >= least]
     if not starts:
         return best

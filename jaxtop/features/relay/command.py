@@ -33,7 +33,7 @@ POLL_S = 0.05
 # changes.
 SAY_WITHIN_S, SAY_EVERY_S = 10.0, 10.0
 # More targets that do not answer are only counted.
-MOST_UNMET_SAID = 10
+MAX_UNMET_SAID = 10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -142,5 +142,5 @@ class Served:
         unmet = {link.endpoint: UnmetAddress(link.endpoint, link).why for link in latest.unmet()}
         new = [f"{name}: {why}" for name, why in unmet.items() if self._unmet.get(name) != why]
         self._unmet = unmet
-        more = [f"and {len(new) - MOST_UNMET_SAID} more targets do not answer"]
-        return lines + new[:MOST_UNMET_SAID] + (more if len(new) > MOST_UNMET_SAID else [])
+        more = [f"and {len(new) - MAX_UNMET_SAID} more targets do not answer"]
+        return lines + new[:MAX_UNMET_SAID] + (more if len(new) > MAX_UNMET_SAID else [])

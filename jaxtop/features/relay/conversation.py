@@ -22,7 +22,7 @@ LOST_AFTER_S = 20.0
 # The viewer was suspended, or the machine slept, if two polls are this far apart.
 LATE_S = 5.0
 # The most agents whose links are remembered.
-MOST_LINKS = wire.MAX_DEVICES
+MAX_LINKS = wire.MAX_DEVICES
 LONGEST_LINE = 300
 
 
@@ -126,7 +126,7 @@ class Conversation:
             link = wire.link_of(frame)
             if link is None or link.state is not wire.LinkState.UP:
                 self._up.pop(frame.agent, None)
-            elif frame.agent and len(self._up) < MOST_LINKS:
+            elif frame.agent and len(self._up) < MAX_LINKS:
                 self._up[frame.agent] = link.endpoint
         elif frame.kind in wire.OWN_KINDS:
             raise stream.Garbled(f"a frame of kind {frame.kind}")

@@ -28,7 +28,7 @@ MESSAGES_AT_ONCE = 256
 # The socket, its monitor, and what ZeroMQ needs for them.
 DESCRIPTORS_EACH = 6
 # The most relays that are followed.
-MOST_RELAYS = 64
+MAX_RELAYS = 64
 
 
 class _Dialled:
@@ -114,9 +114,9 @@ class DialledRelays:
         self._why_lost.pop(endpoint, None)
         if relay in self._relays:
             return True
-        if relay == self._own_id or len(self._relays) >= MOST_RELAYS:
+        if relay == self._own_id or len(self._relays) >= MAX_RELAYS:
             is_own = relay == self._own_id
-            self._why_not[endpoint] = "it is this relay" if is_own else f"more than {MOST_RELAYS} relays"
+            self._why_not[endpoint] = "it is this relay" if is_own else f"more than {MAX_RELAYS} relays"
             return True
         if not self._descriptors.take(DESCRIPTORS_EACH):
             return False

@@ -26,7 +26,7 @@ OPEN_WITHIN_S = 60.0
 LOST_AFTER_S = 60.0
 LAST_WORDS_S = 10.0
 # The most bytes that wait for the pipe before no more are taken.
-MOST_WAITING = 1 << 18
+MAX_WAITING = 1 << 18
 
 
 class FarHalf:
@@ -110,7 +110,7 @@ class FarHalf:
 
     def _send(self, raw: bytes) -> bool:
         self._flush()
-        if len(self._waiting) >= MOST_WAITING:
+        if len(self._waiting) >= MAX_WAITING:
             return False
         self._waiting += stream.framed(raw)
         return True

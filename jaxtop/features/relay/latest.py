@@ -12,10 +12,14 @@ from jaxtop.store.last_frames import BULKY, ONCE, LastFrames
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-# The most agents, and the most bytes of all. Beyond the bytes, only what is small is stored.
-MOST_AGENTS, MOST_BYTES = 16_384, 1 << 30
-# Processes that exited or cannot be reached are forgotten after this time, or if there are more of them.
-AWAY_S, MOST_AWAY = 3600.0, 1024
+# The most agents.
+MAX_AGENTS = 16_384
+# The most bytes of all agents. Beyond them, only small frames are stored.
+MAX_BYTES = 1 << 30
+# Seconds after which processes that exited or cannot be reached are forgotten.
+AWAY_S = 3600.0
+# The most processes that exited or cannot be reached.
+MAX_AWAY = 1024
 
 
 class _Agent:
@@ -83,7 +87,7 @@ class Latest:
             return True
         held = self._agents.get(frame.agent)
         if held is None:
-            if len(self._agents) >= MOST_AGENTS:
+            if len(self._agents) >= MAX_AGENTS:
                 self._leave_out(frame.agent)
                 return False
             held = self._agents[frame.agent] = _Agent()
@@ -104,7 +108,7 @@ class Latest:
     def _check(self, frame: wire.Frame, last: LastFrames) -> None:
         """Keep within the bounds, and note whose state is complete again, or no longer."""
         before = last.size
-        while frame.kind in BULKY and self.size - before + last.size > MOST_BYTES and last.drop_oldest():
+        while frame.kind in BULKY and self.size - before + last.size > MAX_BYTES and last.drop_oldest():
             pass
         self.size += last.size - before
         if not last.is_complete:
@@ -120,7 +124,7 @@ class Latest:
     def forget(self, now: float) -> list[str]:
         """Forget processes that left long ago, or too many of them; return their agents."""
         away = sorted((held.away_at, agent) for agent, held in self._agents.items() if held.away_at)
-        many = len(away) - MOST_AWAY
+        many = len(away) - MAX_AWAY
         gone = [agent for i, (at, agent) in enumerate(away) if i < many or now - at > AWAY_S]
         for agent in gone:
             self.size -= self._agents.pop(agent).last.size
@@ -128,5 +132,5 @@ class Latest:
         return gone
 
     def _leave_out(self, agent: str) -> None:
-        if len(self._left_out) < MOST_AGENTS:
+        if len(self._left_out) < MAX_AGENTS:
             self._left_out.add(agent)

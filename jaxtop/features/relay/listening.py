@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # A viewer sends something every five seconds. After this time without it, it is gone.
 LOST_AFTER_S = 20.0
 # The most requests of a viewer that are under way.
-MOST_ASKED = 1024
+MAX_ASKED = 1024
 
 
 def new_id() -> str:
@@ -74,7 +74,7 @@ class ListeningRelay:
                 self._open(asked, message.version, now)
             case stream.Alive() if viewer is not None:
                 viewer.feed.arrived(message.arrived, now)
-            case stream.RelayedRequest() if viewer is not None and viewer.feed.asked < MOST_ASKED:
+            case stream.RelayedRequest() if viewer is not None and viewer.feed.asked < MAX_ASKED:
                 self.outlet.ask(viewer.feed, message, is_owner=asked.is_owner)
 
     def _introduce(self, sender: bytes, request: wire.Request) -> None:

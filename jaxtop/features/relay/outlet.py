@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from jaxtop.sources.source import Source
 
 FORGET_EVERY_S = 60.0
-MOST_FORGOTTEN = 10_000
+MAX_FORGOTTEN = 10_000
 NOT_OWNER = "only the owner of the relay may do this"
 
 
@@ -71,7 +71,7 @@ class Outlet:
         if now >= self._forget_due:
             self._forget_due = now + FORGET_EVERY_S
             self._forgotten.update(dict.fromkeys(self.latest.forget(now)))
-            for agent in list(self._forgotten)[:-MOST_FORGOTTEN]:
+            for agent in list(self._forgotten)[:-MAX_FORGOTTEN]:
                 del self._forgotten[agent]
         rejected = dict(self.source.rejected)
         if self._unreadable:

@@ -15,7 +15,7 @@ from jaxtop.features.relay.conversation import shown
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-MOST_ERRORS, LAST_WORDS_S = 4096, 1.0
+MAX_ERRORS, LAST_WORDS_S = 4096, 1.0
 # `srun` and `kubectl` add such a line, before or after what the far side wrote.
 _ONLY_STATUS = re.compile(r"Exited with exit code \d+$|^command terminated with exit code \d+$")
 
@@ -109,8 +109,8 @@ class RelayProcess:
 
     def _listen(self) -> None:
         text = (_read(self._errors) or b"").decode("utf-8", "replace")
-        self._complaints = (self._complaints + text)[-MOST_ERRORS:]
-        self._unshown = (self._unshown + text)[-MOST_ERRORS:]
+        self._complaints = (self._complaints + text)[-MAX_ERRORS:]
+        self._unshown = (self._unshown + text)[-MAX_ERRORS:]
 
 
 def _read(descriptor: int) -> bytes | None:

@@ -22,16 +22,18 @@ if TYPE_CHECKING:
 _MAGIC = b"jaxtop-relay-stream "
 FIRST_LINE = _MAGIC + f"{wire.VERSION}\n".encode()
 # What a login shell may print before the first line.
-MOST_BEFORE = 64 << 10
+MAX_BEFORE = 64 << 10
 # A frame, or a request with the names of ten thousand hosts.
-MOST_BYTES = 2 * wire.MAX_PAYLOAD
+MAX_BYTES = 2 * wire.MAX_PAYLOAD
 _LENGTH, _END = struct.Struct(">I"), b"\n"
 
 # The bounds of wire, for what passes without being decoded.
 _Kind = Annotated[str, Meta(max_length=MAX_KIND)]
 _Payload = Annotated[bytes, Meta(max_length=wire.MAX_PAYLOAD)]
-_LONGEST, _MOST_NOTES, _MOST_REASONS = 1000, 100, 1000
-_Text = Annotated[str, Meta(max_length=_LONGEST)]
+_MAX_CHARS = 1000
+_MAX_NOTES = 100
+_MAX_REASONS = 1000
+_Text = Annotated[str, Meta(max_length=_MAX_CHARS)]
 
 
 class Garbled(Exception):
@@ -105,14 +107,14 @@ class Status(Struct, frozen=True, tag="status"):
     """From the far half, at least every few seconds: the state of its source."""
 
     is_settled: bool = False
-    notes: Annotated[tuple[_Text, ...], Meta(max_length=_MOST_NOTES)] = ()
-    rejected: Annotated[dict[_Text, int], Meta(max_length=_MOST_REASONS)] = {}
+    notes: Annotated[tuple[_Text, ...], Meta(max_length=_MAX_NOTES)] = ()
+    rejected: Annotated[dict[_Text, int], Meta(max_length=_MAX_REASONS)] = {}
 
 
 def status_of(is_settled: bool, notes: Iterable[str], rejected: Mapping[str, int]) -> Status:
     """Return a status within the bounds: with many relays behind a relay there may be more to say."""
-    most = [note[:_LONGEST] for note in notes][:_MOST_NOTES]
-    reasons = {why[:_LONGEST]: count for why, count in list(rejected.items())[:_MOST_REASONS]}
+    most = [note[:_MAX_CHARS] for note in notes][:_MAX_NOTES]
+    reasons = {why[:_MAX_CHARS]: count for why, count in list(rejected.items())[:_MAX_REASONS]}
     return Status(is_settled, tuple(most), reasons)
 
 
@@ -168,7 +170,7 @@ class Reader:
             return
         while len(self._bytes) >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(self._bytes)
-            if length > MOST_BYTES:
+            if length > MAX_BYTES:
                 raise Garbled(f"a message of {length} bytes")
             end = _LENGTH.size + length
             if len(self._bytes) <= end:
@@ -184,7 +186,7 @@ class Reader:
         found = self._bytes.find(_MAGIC)
         end = self._bytes.find(b"\n", found)
         if found < 0 or end < 0:
-            if len(self._bytes) > MOST_BEFORE:
+            if len(self._bytes) > MAX_BEFORE:
                 raise Garbled(f"{len(self._bytes)} bytes of other text")
             return False
         line = bytes(self._bytes[found : end + 1])

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from jaxtop.model.state import ClusterState
 
 # The groups that are listed for a device; the others are counted together.
-MOST_LISTED = 12
+MAX_LISTED = 12
 UNSEEN = "the peak has not risen since a viewer watched: what was alive then is unknown"
 UNCOUNTED = "no arrays were counted"
 
@@ -151,7 +151,7 @@ def _alive_in(host: Host, shardings: frozenset[int], census_ms: int) -> AliveThe
         for i, (group, count) in enumerate(zip(census.groups, census.counts, strict=True))
         if count and group.sharding in shardings
     ]
-    largest = nlargest(MOST_LISTED, sizes)
+    largest = nlargest(MAX_LISTED, sizes)
     listed = tuple(_held(host, -i, size) for size, i in largest)
     total_bytes = counted(sum(size for size, _ in sizes))
     return AliveThen(census_ms, total_bytes, listed, len(sizes) - len(listed))

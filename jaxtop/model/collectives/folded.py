@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 # A collective of at most this many bytes is small. At least this many of one line share a row.
 SMALL_BYTES = 64 << 10
-FEWEST = 4
+MIN_FOLDED = 4
 
 
 def folded_views(
@@ -25,7 +25,7 @@ def folded_views(
         groups[_group_of(view)].append(view)
     rows: list[CollectiveView] = []
     for key, group in groups.items():
-        is_row = _is_small(group[0]) and len(group) >= FEWEST and key not in unfolded
+        is_row = _is_small(group[0]) and len(group) >= MIN_FOLDED and key not in unfolded
         rows += [_row(group)] if is_row else group
     order = {id(view): i for i, view in enumerate(views)}
     return sorted(rows, key=lambda view: order[id(view.folded[0] if view.folded else view)])

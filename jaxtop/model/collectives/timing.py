@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from jaxtop.model.windows import Durations, Grouped, Groups, Team
 
 # At most this many instances (groups times rounds) of one launch are kept, chosen at even intervals.
-MOST_INSTANCES = 64
+MAX_INSTANCES = 64
 # A group that no launch of this many windows timed has no current waits.
 CURRENT_WINDOWS = 4
 
@@ -82,7 +82,7 @@ def timing_of_unknown_groups(
 
 def _sampled(instances: Sequence[int]) -> array[int]:
     """Return as many instances as are kept, chosen at even intervals."""
-    return array("I", instances[:: -(-len(instances) // MOST_INSTANCES)])
+    return array("I", instances[:: -(-len(instances) // MAX_INSTANCES)])
 
 
 def _durations_by_place(layout: Layout, reports: Mapping[str, Durations]) -> list[int | None]:

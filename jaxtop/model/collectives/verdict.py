@@ -35,18 +35,19 @@ STILL_LATE = 0.5
 LATE_MS = Number("collective_ms", 5.0, "late in a collective from this many milliseconds on")
 LATE_MS_ON_CPU = Number("collective_ms_on_cpu", 25.0, "the same where the devices are CPUs")
 # It must also be this share of a launch.
-LEAST_SHARE_OF_LAUNCH = 0.03
+MIN_SHARE_OF_LAUNCH = 0.03
 # The lead must be this many times the measured spread of the others, and of the unit's own lead.
-SPREADS, OWN_SPREADS = 3.0, 2.0
+SPREADS = 3.0
+OWN_SPREADS = 2.0
 # Older windows say little about the present. The more windows agree, the less their lead may be due to
 # chance: the thresholds from spreads fall with the root of their number.
-MOST_WINDOWS = 8
+MAX_WINDOWS = 8
 # The lead must also be this many times the usual lead of the last unit, where that unit keeps changing.
 TIMES_USUAL_LEAD = 1.5
 # The factor from the median absolute deviation to the standard deviation.
 TO_SIGMA = 1.4826
 # At most this many units are compared: enough to measure the spread.
-MOST_COMPARED = 16
+MAX_COMPARED = 16
 
 T = TypeVar("T")
 
@@ -175,12 +176,12 @@ def straggler_in(
     is_named = units[suspect] == current
     hysteresis = HYSTERESIS if is_named else 1.0
     launch_us = median(each.launch_us for each in launches[-len(recent) :])
-    notable_us = max(at_least_us, LEAST_SHARE_OF_LAUNCH * launch_us)
+    notable_us = max(at_least_us, MIN_SHARE_OF_LAUNCH * launch_us)
     leads = [[_lead(waits, suspect) for waits in window] for window in windows]
     agreeing = _agreeing(leads, hysteresis * notable_us / 2, tolerated=is_named)
     if agreeing < windows_needed:
         return None
-    agreeing = min(agreeing, MOST_WINDOWS)
+    agreeing = min(agreeing, MAX_WINDOWS)
     own = _joined(leads[-agreeing:])
     share = sum(lead > 0 for lead in own) / len(own)
     least_lead_us = max(notable_us, _lead_by_chance(windows, agreeing, own, suspect))
@@ -254,7 +255,7 @@ def spread(launches: Sequence[Sequence[int]], suspect: int | None = None) -> flo
         return 0.0
     middles = [_others_wait(waits, suspect) for waits in launches]
     found = []
-    for unit in units[:: -(-len(units) // MOST_COMPARED)]:
+    for unit in units[:: -(-len(units) // MAX_COMPARED)]:
         known = [
             waits[unit] - middle
             for waits, middle in zip(launches, middles, strict=True)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from jaxtop.model.windows import Straggler
 
 # One cause may appear in very many collectives at once.
-MOST_TEXTS = 4
+MAX_TEXTS = 4
 
 
 def lateness_in_words(who: str, late_us: int, where: str, of_step: str = "") -> str:
@@ -30,7 +30,7 @@ def op_with_axes(op: str, axes: Collection[str] | None) -> str:
 
 def changes_in_words(state: ClusterState, listed: Sequence[VerdictChange]) -> Iterator[tuple[str, str, str]]:
     """Yield the severity, the agent and the text of each change; after some, only their number."""
-    for change in listed[:MOST_TEXTS]:
+    for change in listed[:MAX_TEXTS]:
         where = _where(change, state)
         if change.now is not None:
             text = lateness_in_words(_straggler_text(change.now, state), change.now.late_us, where)
@@ -44,7 +44,7 @@ def changes_in_words(state: ClusterState, listed: Sequence[VerdictChange]) -> It
                 change.before.agent,
                 f"{_straggler_text(change.before, state)} is no longer late in {where}",
             )
-    rest = listed[MOST_TEXTS:]
+    rest = listed[MAX_TEXTS:]
     if rest and (about := rest[0].now or rest[0].before):
         yield (
             "info",

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 RATIO = 1.05
 # From this many launches on, the counts are halved: what comes later counts more.
-MOST_COUNTED = 4096
+MAX_COUNTED = 4096
 # The fewest launches from which each percentile is computed.
-FEWEST = {0.5: 8, 0.99: 100}
+MIN_LAUNCHES_OF_QUANTILE = {0.5: 8, 0.99: 100}
 
 Lasted = dict[int, int]
 
@@ -25,7 +25,7 @@ def with_launches(older: Mapping[int, int], durations_us: Iterable[int]) -> Last
     """Return a histogram with the durations of more launches."""
     found = Counter(older)
     found.update(round(math.log(max(1, each), RATIO)) for each in durations_us)
-    if found.total() > MOST_COUNTED:
+    if found.total() > MAX_COUNTED:
         return {bucket: count // 2 for bucket, count in found.items() if count > 1}
     return dict(found)
 
@@ -40,7 +40,7 @@ def together(histograms: Iterable[Mapping[int, int]]) -> Lasted:
 def percentile_us(lasted: Mapping[int, int], share: float) -> float | None:
     """Return the duration that this share of the launches does not exceed; None with too few."""
     number = sum(lasted.values())
-    if number < FEWEST[share]:
+    if number < MIN_LAUNCHES_OF_QUANTILE[share]:
         return None
     seen = 0
     for bucket in sorted(lasted):

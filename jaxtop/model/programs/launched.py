@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from jaxtop.model.host import Host
 
 # The number of program names for which launches in windows are kept.
-MOST_NAMES = 256
+MAX_NAMES = 256
 # The number of programs of one name for which durations of launches are kept.
-MOST_VARIANTS = 32
+MAX_VARIANTS = 32
 _NONE = FunctionLaunches(0, {})
 
 
@@ -40,7 +40,7 @@ def launched_with(host: Host, window: wire.Window) -> Mapping[str, FunctionLaunc
             window.slot,
             _lasted(before.lasted, launches),
         )
-    return MappingProxyType(dict(list(found.items())[-MOST_NAMES:]))
+    return MappingProxyType(dict(list(found.items())[-MAX_NAMES:]))
 
 
 def _launches_by_program(window: wire.Window) -> dict[str, dict[str | None, list[wire.Launch]]]:
@@ -58,7 +58,7 @@ def _lasted(
     found = {each: lasted for each, lasted in older.items() if each not in now}
     for each, launches in now.items():
         found[each] = with_launches(older.get(each, {}), (launch.duration_us for launch in launches))
-    return dict(list(found.items())[-MOST_VARIANTS:])
+    return dict(list(found.items())[-MAX_VARIANTS:])
 
 
 def _averaged(
@@ -73,4 +73,4 @@ def _averaged(
             found[each] = times.plus(before, times.number / before.number / 2)
         else:
             found[each] = times
-    return dict(list(found.items())[-MOST_VARIANTS:])
+    return dict(list(found.items())[-MAX_VARIANTS:])

@@ -25,7 +25,7 @@ Amount = TypeVar("Amount", int, float)
 
 
 # With fewer launches in a window, it does not show which programs of a name a process uses.
-FEWEST_LAUNCHES = 2
+MIN_LAUNCHES = 2
 # A difference is reported only if it lasts, because processes are read at slightly different moments and some
 # compile faster than others.
 DIFFERS_AFTER_MS = 10_000
@@ -135,7 +135,7 @@ def _are_of_one_slot(parts: Sequence[LoadedProgram]) -> bool:
     """Return whether windows of one slot show these programs, and several launches of each."""
     seen = [host.launches_in_windows[each.program.name] for each in parts for host in each.members]
     slots = {each.slot for each in seen}
-    return len(slots) == 1 and None not in slots and all(_count(each) >= FEWEST_LAUNCHES for each in seen)
+    return len(slots) == 1 and None not in slots and all(_count(each) >= MIN_LAUNCHES for each in seen)
 
 
 def _count(launched: FunctionLaunches) -> int:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # Over less time than this, a rate is not meaningful.
 SHORTEST_RATE_MS = 1000
 # The number of processes of a program whose launches are read.
-MOST_SAMPLED = 8
+MAX_SAMPLED = 8
 
 
 class Unsplit(NamedTuple):
@@ -44,7 +44,7 @@ class LaunchRates(NamedTuple):
 
 def sampled(agents: Sequence[str]) -> Sequence[str]:
     """Return some of the processes of a program, which all launch it alike, spread evenly over them."""
-    return agents[:: max(1, len(agents) // MOST_SAMPLED)]
+    return agents[:: max(1, len(agents) // MAX_SAMPLED)]
 
 
 @lru_cache(maxsize=4096)

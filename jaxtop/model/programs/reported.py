@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from jaxtop.model.state import ClusterState
 
 # The programs of a process whose operations, or peaks, are stored.
-MOST_PROGRAMS = 64
+MAX_PROGRAMS = 64
 
 Key = tuple[str, str | None]
 OfProgram = TypeVar("OfProgram", bound="wire.Operations | wire.Peak")
@@ -70,7 +70,7 @@ def _with_latest(stored: Mapping[Key, OfProgram], message: OfProgram) -> Mapping
     """Return what is stored of a process, with a message about one program; only the latest remain."""
     key = message.program, message.fingerprint
     others = [(each, shown) for each, shown in stored.items() if each != key]
-    return MappingProxyType(dict([*others, (key, message)][-MOST_PROGRAMS:]))
+    return MappingProxyType(dict([*others, (key, message)][-MAX_PROGRAMS:]))
 
 
 def _still_loaded(stored: Mapping[Key, OfProgram], loaded: AbstractSet[Key]) -> Mapping[Key, OfProgram]:

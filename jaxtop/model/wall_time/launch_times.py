@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from jaxtop.model.windows import ProgramKey
 
 # A window with this many launches may lack some, which would look like gaps.
-MOST_LAUNCHES = 256
+MAX_LAUNCHES = 256
 
 
 class MeasuredLaunches(NamedTuple):
@@ -75,7 +75,7 @@ def _measured(
         of_program,
         of_name,
         _covered(spans) / total if total else 1.0,
-        idle_share(host.window.launches) if len(spans) < MOST_LAUNCHES and has_idle else None,
+        idle_share(host.window.launches) if len(spans) < MAX_LAUNCHES and has_idle else None,
         _timed_ms(host),
     )
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 # Durations of launches that take this share of the time together are no longer right.
-MOST_BUSY = 1.15
+MAX_BUSY = 1.15
 
 
 class Busy(NamedTuple):
@@ -146,7 +146,7 @@ def _parts(host: Host, measured: MeasuredLaunches) -> OwnParts | None:
     if not measured.of_program:
         return None
     busy = compute + exposed + unsplit
-    if busy * measured.overlap > MOST_BUSY and not has_current_windows(host):
+    if busy * measured.overlap > MAX_BUSY and not has_current_windows(host):
         return None  # steps became shorter since: their launches must have, too
     # Launches that overlap, and durations of steps that were slower than those now, add up to more than there
     # is.

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 _NAME, _FIGURE = 16, 10
 _ENTRY = 4 + _NAME + 4 * (_FIGURE + 1)
 # The plot keeps this many rows; the table below it gets what is left.
-FEWEST_ROWS = 8
+MIN_ROWS = 8
 # With fewer columns or rows than these, only the chosen line is drawn, without the table; with fewer rows,
 # the switches are left out, too.
-SMALL = (56, 10)
+MIN_TABLE_SIZE = (56, 10)
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class PlotPage:
 
 
 def page(shown: PlotPage, ink: Ink, width: int, height: int) -> Drawn:
-    if width < SMALL[0] or height < SMALL[1]:
+    if width < MIN_TABLE_SIZE[0] or height < MIN_TABLE_SIZE[1]:
         return _small(shown, ink, width, height)
     write = writer(shown.figure)
     above = [switches(_groups(shown), ink, width), _heading(shown, ink)]
@@ -62,7 +62,7 @@ def page(shown: PlotPage, ink: Ink, width: int, height: int) -> Drawn:
     name = min(_NAME, max(1, _NAME + width - _ENTRY))
     entries = _entries(shown, ink, name)
     rows = -(-len(entries) // columns)
-    below = min(rows, max(1, height - len(above) - FEWEST_ROWS - 3))
+    below = min(rows, max(1, height - len(above) - MIN_ROWS - 3))
     drawn, frame = plot(
         shown.lines,
         ink,
@@ -99,7 +99,7 @@ def _small(shown: PlotPage, ink: Ink, width: int, height: int) -> Drawn:
     line = next((each for each in shown.lines if each.is_chosen), None)
     if line is None or not line.known:
         return Drawn(_joined([_unknown(shown, ink)], width, height))
-    above = [switches(_groups(shown), ink, width)] if height >= SMALL[1] else []
+    above = [switches(_groups(shown), ink, width)] if height >= MIN_TABLE_SIZE[1] else []
     last, low, _, high = summary(line)
     if shown.pointed is not None:
         last = line.value_at(shown.pointed)

@@ -27,7 +27,7 @@ NONE = "–"
 # The least seconds between two changes of the order while the rows are the same.
 HELD_SECONDS = 2.0
 # The most cached answers for one column and one word of a filter.
-MOST_CACHED = 10_000
+MAX_CACHED = 10_000
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def _search(column: Column[Any], word: str) -> Callable[[Any], bool]:
         value = read(row)
         answer = cache.get(value)
         if answer is None:
-            if len(cache) > MOST_CACHED:
+            if len(cache) > MAX_CACHED:
                 cache.clear()
             answer = cache[value] = word in form(value).lower()
         return answer

@@ -33,8 +33,14 @@ if TYPE_CHECKING:
     from jaxtop.model import Pulse
 
 
-# The least lines of the pane, those of its facts, those around the rows, and those that the table keeps.
-LEAST_PANE, FACTS, AROUND, LEAST_TABLE = 8, 8, 2, 4
+# The least lines of the pane.
+MIN_PANE_LINES = 8
+# The lines of the facts of the pane.
+FACT_LINES = 8
+# The lines around the rows of the table.
+ROW_PADDING = 2
+# The fewest rows that the table keeps.
+MIN_TABLE_LINES = 4
 
 
 class MeshAxes:
@@ -257,15 +263,15 @@ class DevicesScreen(DeviceTablePane[FigureRow]):
         self.table.update_rows(rows, empty(moment), at=moment.now)
 
     def _draw(self) -> None:
-        room = self.size.height - AROUND - max(LEAST_TABLE, len(self.moment.device_views))
+        room = self.size.height - ROW_PADDING - max(MIN_TABLE_LINES, len(self.moment.device_views))
         row = self.table.row
         subject = None if row is None else subject_of(self.moment, row.device, self._axes.meshes)
-        self._pane.display = room >= LEAST_PANE and subject is not None
+        self._pane.display = room >= MIN_PANE_LINES and subject is not None
         if row is None or subject is None or not self._pane.display:
             return
         self._pane.styles.height = room
         facts, shown = partial(detail, subject, self.ink), self._curves(row)
-        self._pane.show(facts_above_curves(facts, FACTS, shown, self.ink))
+        self._pane.show(facts_above_curves(facts, FACT_LINES, shown, self.ink))
 
     def _curves(self, row: FigureRow) -> list[Curve]:
         """Return the figure that the table is sorted by, and the most important others that are known."""

@@ -24,7 +24,7 @@ from jaxtop.tui.columns.memory import MemoryRow, MemoryScene, columns_for
 from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import EMPTY, Moment
 from jaxtop.tui.draw.bars import bar_line
-from jaxtop.tui.draw.panes.memory_columns import LEAST_HEIGHT, MemoryColumns, memory_columns
+from jaxtop.tui.draw.panes.memory_columns import MIN_HEIGHT, MemoryColumns, memory_columns
 from jaxtop.tui.draw.panes.peak import device_peak_lines
 from jaxtop.tui.draw.stacked import legend, parts_of
 from jaxtop.tui.filters.figures import understand
@@ -44,8 +44,14 @@ if TYPE_CHECKING:
 
 # With fewer lines than this the part below is hidden, because the table needs them all.
 ROOM_BELOW = 17
-# The most and the least lines of that part. The table keeps at least this many rows and this share of lines.
-MOST_BELOW, LEAST_BELOW, LEAST_ROWS, ROWS = 8, 3, 6, 0.3
+# The most lines of the part below the table.
+MAX_LINES_BELOW = 8
+# The fewest lines of the part below the table.
+MIN_LINES_BELOW = 3
+# The fewest rows that the table keeps.
+MIN_ROWS = 6
+# The share of the lines that the table keeps.
+TABLE_SHARE = 0.3
 
 
 def limit_in_words(scene: MemoryScene) -> str:
@@ -185,8 +191,8 @@ class MemoryScreen(DeviceTablePane[MemoryRow]):
         if self.has_class("peak"):
             self._peak.set_text(self._peak_text(palette))
         elif not self.has_class("low"):
-            self._growing.set_text(growing(growers(moment.cluster), MOST_BELOW, palette))
-            self._headroom.set_text(headroom(moment.program_views, MOST_BELOW, palette))
+            self._growing.set_text(growing(growers(moment.cluster), MAX_LINES_BELOW, palette))
+            self._headroom.set_text(headroom(moment.program_views, MAX_LINES_BELOW, palette))
 
     def _lay_out(self, above: int) -> None:
         """Give the columns what the summary, the rows and the part below leave."""
@@ -194,14 +200,14 @@ class MemoryScreen(DeviceTablePane[MemoryRow]):
         listed = max(
             len(growers(moment.cluster)), sum(view.adds_bytes is not None for view in moment.program_views)
         )
-        below = 1 + min(MOST_BELOW - 1, max(1, listed)) if height >= ROOM_BELOW else 0
-        rows = 1 + min(len(self._scene.views), max(LEAST_ROWS, int(ROWS * height)))
+        below = 1 + min(MAX_LINES_BELOW - 1, max(1, listed)) if height >= ROOM_BELOW else 0
+        rows = 1 + min(len(self._scene.views), max(MIN_ROWS, int(TABLE_SHARE * height)))
         if len(self._scene.views) > height - above - below - 1:  # rows that are not seen have no bars
-            lacking = max(0, LEAST_HEIGHT - (height - above - rows - below))
-            below = max(min(below, LEAST_BELOW), below - lacking)
+            lacking = max(0, MIN_HEIGHT - (height - above - rows - below))
+            below = max(min(below, MIN_LINES_BELOW), below - lacking)
         left = height - above - rows - (height // 2 if self.has_class("peak") else below)
         self.set_class(not below, "low")
-        self._columns.display = left >= LEAST_HEIGHT and bool(self._scene.views)
+        self._columns.display = left >= MIN_HEIGHT and bool(self._scene.views)
         self._columns.styles.height = max(1, left)
         self._below.styles.height = below
 

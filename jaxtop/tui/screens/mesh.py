@@ -24,7 +24,7 @@ from jaxtop.tui.draw.reading import UNSEEN, MetricReading, read
 from jaxtop.tui.draw.switches import run_pressed, switches
 from jaxtop.tui.screens.base import ScreenPane
 from jaxtop.tui.screens.device_subject import subject_of
-from jaxtop.tui.screens.mesh_split import TALL, SplitMesh, split_of
+from jaxtop.tui.screens.mesh_split import HIGH_PANE_LINES, SplitMesh, split_of
 from jaxtop.tui.widgets.detail import Detail, Line
 from jaxtop.tui.widgets.mesh_grid import MeshGrid
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from jaxtop.tui.draw.ink import Ink
 
 # The most devices that the screen asks which metrics they report.
-ASKED = 8
+MAX_ASKED_DEVICES = 8
 # The figures that a large cell also shows.
 _FACTS = tuple(each for each in DEVICE_FIGURES if each.rank <= 1)
 
@@ -106,7 +106,7 @@ class MeshScreen(ScreenPane):
             split = split_of(arranger, *self.size)
             self._split = key, split
             self.set_class(not split.beside, "-below")
-            self.set_class(self.size.height < TALL, "-short")
+            self.set_class(self.size.height < HIGH_PANE_LINES, "-short")
             self._means.display = split.means > 0
             self._means.styles.height = split.means
             self._means.set_class(split.means == 1, "-line")
@@ -241,7 +241,7 @@ class MeshScreen(ScreenPane):
         devices = self._arranger.devices
         key = (int(self.moment.now), len(devices), self.metric)
         if self._reported[0] != key:
-            self._reported = key, self._metrics.offered(devices[:: max(1, len(devices) // ASKED)])
+            self._reported = key, self._metrics.offered(devices[:: max(1, len(devices) // MAX_ASKED_DEVICES)])
         return self._reported[1]
 
     @property

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 DIFFERS, STORM, TOO_LARGE = "≠", "!", "▲"
 FINGERPRINT = 8
 # The least lines of the details.
-LEAST_ABOUT = 3
+MIN_ABOUT = 3
 # More processes than this are shown as a number.
-MOST_NAMED = 4
+MAX_NAMED = 4
 
 
 class ProgramRow(NamedTuple):
@@ -87,7 +87,7 @@ class ProgramRow(NamedTuple):
         return None if cause is None else f"{cause.last.cause} {cause.last.argument}".strip()
 
     def processes_text(self, agents: tuple[str, ...]) -> str:
-        if len(agents) > MOST_NAMED:
+        if len(agents) > MAX_NAMED:
             return f"{len(agents)} processes"
         hosts = [self.moment.host(agent) for agent in agents]
         return ", ".join(self.moment.label(host) for host in hosts if host)
@@ -280,7 +280,7 @@ class ProgramsScreen(TablePane[Table[ProgramRow]]):
         width, height = max(0, self.size.width - 4), self.size.height
         # Where there are many programs, they keep half of the lines.
         listed = len(self.table.shown) + 2
-        self._about.styles.max_height = max(LEAST_ABOUT, height - min(listed, height // 2))
+        self._about.styles.max_height = max(MIN_ABOUT, height - min(listed, height // 2))
         self._about.set_text(about(row, self.ink, width) if row else Text())
 
     def point_at(self, row: Hashable) -> None:

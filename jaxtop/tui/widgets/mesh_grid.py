@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 # The least size to plan for: before the first layout the widget has none.
-LEAST = Size(20, 2)
+MIN_SIZE = Size(20, 2)
 
 
 class MeshGrid(ScrollView, can_focus=True, inherit_bindings=False):
@@ -88,7 +88,7 @@ class MeshGrid(ScrollView, can_focus=True, inherit_bindings=False):
     def _room_for(self, scene: GridScene) -> Room:
         # The outer size does not depend on the scroll bar: with the inner one, the bar could toggle forever.
         width, height = self.outer_size
-        return Room(max(LEAST.width, width), max(LEAST.height, height), scene.id_width)
+        return Room(max(MIN_SIZE.width, width), max(MIN_SIZE.height, height), scene.id_width)
 
     def _repaint(self, lines: set[int] | None) -> None:
         if lines is None:

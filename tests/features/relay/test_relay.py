@@ -53,8 +53,8 @@ def test_messages_pass_in_pieces_of_any_size_and_behind_what_a_login_shell_print
 @pytest.mark.parametrize(
     "data",
     [
-        b"x" * (stream.MOST_BEFORE + 1),
-        stream.FIRST_LINE + struct.pack(">I", stream.MOST_BYTES + 1),
+        b"x" * (stream.MAX_BEFORE + 1),
+        stream.FIRST_LINE + struct.pack(">I", stream.MAX_BYTES + 1),
         stream.FIRST_LINE + struct.pack(">I", 3) + b"\xc1\xc1\xc1\n",
         stream.FIRST_LINE + stream.pack(stream.Opened("1", wire.VERSION))[:4] + b"\x80" * 100,
         stream.FIRST_LINE + stream.pack(stream.Opened("1", wire.VERSION))[:-1] + b"x",
@@ -223,7 +223,7 @@ def test_a_viewer_that_does_not_read_costs_the_far_half_bounded_memory_and_then_
         frames = until(source, lambda frames: frames and source.is_settled)
         numbers = [frame.sequence for frame in frames]
         assert numbers == sorted(numbers) and source.rejected["the connection to the viewer was too slow"]
-        assert sum(len(frame.raw) for frame in frames) < 4 * feed.MOST_EVENTS
+        assert sum(len(frame.raw) for frame in frames) < 4 * feed.MAX_EVENTS
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ def test_a_viewer_that_does_not_read_costs_the_far_half_bounded_memory_and_then_
         (("env", "PATH=/nowhere", "sh"), "No such file or directory"),
         (("no-such-command",), "no-such-command cannot be run"),
         (
-            ("sh", "-c", f"yes | head -c {stream.MOST_BEFORE + 10_000}; sleep 5"),
+            ("sh", "-c", f"yes | head -c {stream.MAX_BEFORE + 10_000}; sleep 5"),
             "does not lead to `jaxtop relay`",
         ),
         (("sh", "-c", "echo jaxtop-relay-stream 7 wire 9; sleep 5"), "install the same jaxtop on both sides"),

@@ -106,5 +106,5 @@ def test_a_viewer_that_does_not_say_what_to_follow_is_refused(monkeypatch, is_si
 
 def test_other_bytes_than_a_viewer_sends_are_no_traceback():
     command = [PYTHON, ROOT / "tests" / "programs" / "far.py", "1", "1"]
-    done = subprocess.run(command, input=b"x" * (stream.MOST_BEFORE + 1), capture_output=True, check=False)
+    done = subprocess.run(command, input=b"x" * (stream.MAX_BEFORE + 1), capture_output=True, check=False)
     assert done.returncode == 0 and not done.stderr and b"bytes of other text" in done.stdout

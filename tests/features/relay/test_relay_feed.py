@@ -125,7 +125,7 @@ def test_operations_of_programs_that_are_still_loaded_remain():
 
 def test_what_is_held_is_bounded_and_the_oldest_large_frames_are_dropped_first(monkeypatch):
     monkeypatch.setattr(last_frames, "MOST_BYTES", 1000)
-    monkeypatch.setattr(latest_values, "MOST_AGENTS", 3)
+    monkeypatch.setattr(latest_values, "MAX_AGENTS", 3)
     latest = kept(*builders.well(), frame(AGENT, builders.arrays()))
     stacks = wire.Stacks(0, (wire.Thread("x" * 2000, True, ()),))
     latest.take(frame(AGENT, stacks))
@@ -238,7 +238,7 @@ def test_answers_and_a_settled_state_follow_the_frames():
 
 
 def test_events_that_wait_are_bounded_and_the_others_are_counted(monkeypatch):
-    monkeypatch.setattr("jaxtop.features.relay.feed.MOST_EVENTS", 10_000)
+    monkeypatch.setattr("jaxtop.features.relay.feed.MAX_EVENTS", 10_000)
     line = Wire(Latest(), 100.0)
     for number in range(3000):
         made = [frame(AGENT, wire.Event(number, "info", "made", "x" * 100), line.now, number + 1)]

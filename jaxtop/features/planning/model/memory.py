@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from jaxtop.features.planning.model.plan import CompiledCandidate, PlacedArray, Today
 
 # Variables that may be arguments are tried in all combinations, the largest of them only.
-MOST_VARIABLES = 12
+MAX_VARIABLES = 12
 # The results of a program include a table of them, and single numbers such as a loss.
 TABLE_BYTES = 16
 NO_TEMPORARIES = "the compiler reports no temporaries, and no process has sent its buffers"
 # Results are explained by arrays that differ from them by at most this share.
-NEARLY = 0.05
+SIZE_TOLERANCE = 0.05
 
 
 class PredictedMemory(NamedTuple):
@@ -169,11 +169,11 @@ def _assumptions(today: Today, arguments: Explained, compiled: CompiledCandidate
         yield f"memory and collectives are compiled for CPU{other if today.platform != 'cpu' else ''}"
     if compiled is not None and compiled.why_not:
         yield f"not compiled: {compiled.why_not}"
-    if program is not None and arguments.rest > NEARLY * max(1, program.argument_bytes or 0):
+    if program is not None and arguments.rest > SIZE_TOLERANCE * max(1, program.argument_bytes or 0):
         yield f"{in_bytes(arguments.rest)} of the program's arguments belong to no named array"
     nameless = [each for each in today.tensors if each.name is None and not each.is_on_host]
     held = sum(each.bytes_per_device * each.count for each in nameless)
-    if held > NEARLY * max(1, program.argument_bytes or 0 if program else 0):
+    if held > SIZE_TOLERANCE * max(1, program.argument_bytes or 0 if program else 0):
         yield f"arrays without a name are left out: up to {in_bytes(held)} on a device today"
 
 
@@ -189,7 +189,7 @@ def uses_of(today: Today) -> Uses:
     if beyond is None:
         return Uses(arguments, None)
     results = _explained(today, beyond)
-    return Uses(arguments, Explained(rest=beyond) if abs(results.rest) > NEARLY * beyond else results)
+    return Uses(arguments, Explained(rest=beyond) if abs(results.rest) > SIZE_TOLERANCE * beyond else results)
 
 
 def _new_results(today: Today) -> int | None:
@@ -232,7 +232,7 @@ def _closest(units: tuple[tuple[int, bool], ...], size: int) -> frozenset[int]:
     roles rather than copies of them.
     """
     order = sorted(range(len(units)), key=lambda number: -units[number][0])
-    tried, small = order[:MOST_VARIABLES], order[MOST_VARIABLES:]
+    tried, small = order[:MAX_VARIABLES], order[MAX_VARIABLES:]
     best: tuple[int, int, int] | None = None
     chosen: list[int] = []
     for choice in range(1 << len(tried)):

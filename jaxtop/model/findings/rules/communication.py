@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 COMMUNICATION_SHARE = Number("share", 0.3, "reported from this share of a step on")
 SMALL_SHARE = HEAVY_SHARE = Number("share", 0.05, "reported from this share of the time on")
-MANY = Number("count", 20, "reported from this many in a launch on")
-MOST_BYTES = Number("most_bytes", SMALL_BYTES, "bytes up to which a collective is small")
-HEAVIER = Number("times", 2.0, "reported from this many times the bytes of the other axis on")
+SMALL_COLLECTIVES = Number("count", 20, "reported from this many in a launch on")
+MAX_BYTES = Number("most_bytes", SMALL_BYTES, "bytes up to which a collective is small")
+AXIS_BYTES_RATIO = Number("times", 2.0, "reported from this many times the bytes of the other axis on")
 WARNING_SHARE = Number("warning_share", 0.15, "a warning from this share of the time on")
 _WINDOWS = "profiler windows"
 
@@ -133,7 +133,7 @@ class _Small(NamedTuple):
 def _small_collectives(facts: RunFacts) -> Iterator[Finding]:
     if not facts.collectives:
         raise Unmeasured("no collectives were measured")
-    most, many, least = (facts.number(each) for each in (MOST_BYTES, MANY, SMALL_SHARE))
+    most, many, least = (facts.number(each) for each in (MAX_BYTES, SMALL_COLLECTIVES, SMALL_SHARE))
     groups: dict[tuple[str, str | None, str], list[CollectiveView]] = defaultdict(list)
     rated = [_with_least_rate(facts, each) for each in facts.collectives]
     for view in rated:
@@ -184,7 +184,7 @@ def _size(count: int) -> str:
 def _swappable(facts: RunFacts, traffic: Sequence[AxisTraffic]) -> Iterator[tuple[AxisTraffic, AxisTraffic]]:
     """Yield each busy axis that leaves what fast links join, with one that does not and moves far less."""
     sizes = dict(size for view in facts.collectives if view.mesh is not None for size in view.mesh.axes)
-    heavier, least = (facts.number(each) for each in (HEAVIER, HEAVY_SHARE))
+    heavier, least = (facts.number(each) for each in (AXIS_BYTES_RATIO, HEAVY_SHARE))
     known = [each for each in traffic if each.axes is not None and len(each.axes) == 1]
     busy = [each for each in known if each.us_per_second and each.us_per_second / 1e6 >= least]
     across = [each for each in busy if each.uses_network]
@@ -252,7 +252,7 @@ RULES = (
         "loop.",
         check=_small_collectives,
         explains=("communication_bound",),
-        numbers=(SMALL_SHARE, MANY, MOST_BYTES),
+        numbers=(SMALL_SHARE, SMALL_COLLECTIVES, MAX_BYTES),
     ),
     Rule(
         name="axis_crosses_hosts",
@@ -266,6 +266,6 @@ RULES = (
         "ranks orders.",
         check=_axis_crosses_hosts,
         holds_for=10.0,
-        numbers=(HEAVY_SHARE, HEAVIER, WARNING_SHARE),
+        numbers=(HEAVY_SHARE, AXIS_BYTES_RATIO, WARNING_SHARE),
     ),
 )

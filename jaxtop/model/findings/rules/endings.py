@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 ENDS_WITHIN = Number("seconds", 15.0, "reported when it ended this many seconds ago")
 LONGEST_TEXT = 110
 # The lines on arrays in the evidence of a process that ran out of memory.
-MOST_LINES = 3
+MAX_LINES = 3
 NO_ROOM = (
     "It asked for more memory than was free. `i` and `jaxtop postmortem BOX` have its program and largest "
     "arrays with their lines: shard or donate them, or use a smaller batch."
@@ -87,7 +87,7 @@ def _memory_evidence(postmortem: Postmortem) -> Iterator[Evidence]:
     yield Evidence("program", program and f"{program.program.name}: {program.basis}", source="agent", at=at)
     for fact in facts_of(postmortem):
         if fact.name in ("arrays", "grew"):
-            for line in fact.lines[: 1 + MOST_LINES]:
+            for line in fact.lines[: 1 + MAX_LINES]:
                 yield Evidence(fact.name, line, source="arrays", at=at)
 
 

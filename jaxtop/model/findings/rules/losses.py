@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from jaxtop.model.host import Host
 
 LASTING_REPORTS = Number("critical_reports", 2, "critical if not finite in this many reports in a row")
-SHARE = Number("share", 0.5, "high from this share above its median on")
-SPREADS = Number("spreads", 10.0, "high from this many times its usual spread above its median on")
+HIGH_LOSS_SHARE = Number("share", 0.5, "high from this share above its median on")
+HIGH_LOSS_SPREADS = Number("spreads", 10.0, "high from this many times its usual spread above its median on")
 # A loss is high if it already was so this long ago, in another step.
 HIGH_FOR_MS = 1_500
 
@@ -49,7 +49,7 @@ def _bad_loss(facts: RunFacts) -> Iterator[Finding]:
     """Yield a finding if a loss is not finite, or else if one is far above its own history."""
     bad: list[_Loss] = []
     suspects: list[_Loss] = []
-    is_reported, share = False, facts.number(SHARE)
+    is_reported, share = False, facts.number(HIGH_LOSS_SHARE)
     risen: list[ScalarOn] = []
     for host in reporting_hosts(facts):
         step = host.pulse.reported
@@ -185,7 +185,7 @@ def _spike(facts: RunFacts, high: list[_Loss], lasting: list[_Loss]) -> Finding:
 
 def _with_usual(facts: RunFacts, each: _Loss) -> _Loss:
     cluster, host = facts.cluster, each.host
-    share, spreads = (facts.number(number) for number in (SHARE, SPREADS))
+    share, spreads = (facts.number(number) for number in (HIGH_LOSS_SHARE, HIGH_LOSS_SPREADS))
     found: dict[str, Usual | None] = cluster.derived.of(
         "usual losses",
         host.agent,
@@ -237,6 +237,6 @@ RULES = (
         check=_bad_loss,
         holds_for=0.0,
         explains=("norm_rose",),
-        numbers=(SHARE, SPREADS, LASTING_REPORTS),
+        numbers=(HIGH_LOSS_SHARE, HIGH_LOSS_SPREADS, LASTING_REPORTS),
     ),
 )

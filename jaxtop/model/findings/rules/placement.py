@@ -13,9 +13,9 @@ from jaxtop.base.units import in_bytes
 from jaxtop.model.finding import Evidence, Finding, FindingCost, Proof, Severity, Subject
 from jaxtop.model.findings.large_arrays import (
     ALL_SMALL,
-    LARGE,
+    LARGE_ARRAY_BYTES,
+    MIN_SAVED_SHARE,
     SAVES_AT_LEAST,
-    SAVES_SHARE,
     has_large,
     is_single,
     large,
@@ -132,7 +132,7 @@ def _found(host: Host) -> Iterator[_Whole]:
             if device_id in own and group.role != "batch":
                 held[device_id] += group.bytes_per_device * count
                 groups[device_id].append(group)
-    least = SAVES_SHARE * on_device(host.arrays) if held else 0
+    least = MIN_SAVED_SHARE * on_device(host.arrays) if held else 0
     for device_id, size in held.items():
         if size >= least:
             yield _Whole(size, device_id, groups[device_id], mesh)
@@ -143,7 +143,7 @@ def _mesh_size(census: wire.Arrays) -> int:
     places = {
         census.shardings[group.sharding].mesh
         for group, count in zip(census.groups, census.counts, strict=True)
-        if count and group.bytes_per_device >= LARGE
+        if count and group.bytes_per_device >= LARGE_ARRAY_BYTES
     }
     sizes = [prod(size for _, size in census.meshes[place].axes) for place in places if place is not None]
     most = max(sizes, default=0)

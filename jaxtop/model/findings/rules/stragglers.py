@@ -14,8 +14,8 @@ from jaxtop.model.findings.gap_findings import SAMPLES, core_clause, gap_over, p
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.naming.sentences import acting
 from jaxtop.model.tuning import Number
-from jaxtop.model.wall_time.gaps import LATER
-from jaxtop.model.wall_time.late_scripts import LATER_MS
+from jaxtop.model.wall_time.gaps import LATE_SCRIPT_SHARE
+from jaxtop.model.wall_time.late_scripts import LATE_SCRIPT_MS
 from jaxtop.wire import SCRIPT
 
 if TYPE_CHECKING:
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 CRITICAL_SHARE = Number("critical_share", 0.25, "lateness is critical from this share of a step on")
 # A process is as slow as the late one if its main thread is in the script for at least this part of its time.
-EVENLY = 0.8
+EQUALLY_SLOW_RATIO = 0.8
 OF_LATENESS = Number("share", 0.7, "reported if the others of its process wait this share of its lateness")
-FEW = "too few windows of the profiler yet"
+TOO_FEW_WINDOWS = "too few windows of the profiler yet"
 _WINDOWS = "profiler windows"
 NO_COLLECTIVES = "no collectives were measured"
 
@@ -62,7 +62,7 @@ def _straggler(facts: RunFacts) -> Iterator[Finding]:
 
 
 def _why_few(facts: RunFacts) -> str:
-    return next(iter(doubts_about(facts.cluster, facts.run.id).words), FEW)
+    return next(iter(doubts_about(facts.cluster, facts.run.id).words), TOO_FEW_WINDOWS)
 
 
 def _in_script(gap: Gap) -> tuple[ActiveLine | None, str]:
@@ -125,11 +125,13 @@ def _perhaps(late: list[Gap]) -> Finding:
 def _as_slow(facts: RunFacts, late: Sequence[Gap]) -> list[Gap]:
     """Return the late processes with others that would be late without them; none if there are no others."""
     agents = {each.host.agent for each in late}
-    least = EVENLY * max((each.script for each in late if each.is_in_each_step), default=1.0)
+    least = EQUALLY_SLOW_RATIO * max((each.script for each in late if each.is_in_each_step), default=1.0)
     others = [
         each
         for each in facts.gaps
-        if each.host.agent not in agents and each.is_in_each_step and each.most_script >= max(LATER, least)
+        if each.host.agent not in agents
+        and each.is_in_each_step
+        and each.most_script >= max(LATE_SCRIPT_SHARE, least)
     ]
     return [*late, *others] if others else []
 
@@ -271,7 +273,7 @@ RULES = (
         "does before the launch.",
         check=_straggler,
         holds_for=0.0,
-        numbers=(CRITICAL_SHARE, LATE_MS, LATE_MS_ON_CPU, LATER_MS),
+        numbers=(CRITICAL_SHARE, LATE_MS, LATE_MS_ON_CPU, LATE_SCRIPT_MS),
         makes_event=is_by_script,  # one of a collective has events of its own
     ),
     Rule(

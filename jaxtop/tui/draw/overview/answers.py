@@ -34,7 +34,7 @@ _SHOWN_ON = {
     "host gap": ("9", "Stacks"),
 }
 # A part is worth naming as a gain from this share on.
-LEAST_GAIN = 0.02
+MIN_GAIN = 0.02
 
 
 class Wording(NamedTuple):
@@ -197,7 +197,7 @@ def bound_lines(moment: Moment, ink: Ink, width: int) -> list[Text]:
             1,
         )
     ]
-    gains = [each for each in parts if each.name != "compute" and each.share >= LEAST_GAIN]
+    gains = [each for each in parts if each.name != "compute" and each.share >= MIN_GAIN]
     if gains:
         gain = max(gains, key=lambda each: each.share)
         key, screen = _SHOWN_ON[gain.name]

@@ -34,8 +34,12 @@ if TYPE_CHECKING:
     from jaxtop.tui.draw.ink import Ink
     from jaxtop.tui.draw.reading import MetricReading
 
-# The lines for a title and the sentence, the most bars, and the width that bars need.
-AROUND, MOST_BARS, LEAST_WIDTH = 2, 8, 26
+# The lines of the title and of the sentence.
+TEXT_LINES = 2
+# The most bars.
+MAX_BARS = 8
+# The least width of a chart of bars.
+MIN_WIDTH = 26
 # The widths of the values, and of the mark after them.
 _VALUE, _MARK = 7, 7
 _COLUMNS = " ▁▂▃▄▅▆▇█"
@@ -46,7 +50,7 @@ _WITH_GAP = 3
 
 def means_height(axes: Sequence[Axis]) -> int:
     """Return the lines that the bars of these axes need at most."""
-    return AROUND + min(MOST_BARS, max((len(axis.places) for axis in axes), default=0))
+    return TEXT_LINES + min(MAX_BARS, max((len(axis.places) for axis in axes), default=0))
 
 
 @dataclass(frozen=True)
@@ -88,10 +92,12 @@ def _style(ink: Ink, step: int, *, on_track: bool) -> Style:
 
 def means_lines(scene: MeansScene, width: int, height: int) -> Text:
     """Return the means of as many axes as fit side by side, and the sentence below them."""
-    shown = scene.means[: max(1, width // LEAST_WIDTH)]
+    shown = scene.means[: max(1, width // MIN_WIDTH)]
     room = (width - 2 * (len(shown) - 1)) // max(1, len(shown))
     columns = (
-        [(room, _chart(scene, each, room, height - AROUND)) for each in shown] if height > AROUND else []
+        [(room, _chart(scene, each, room, height - TEXT_LINES)) for each in shown]
+        if height > TEXT_LINES
+        else []
     )
     lines = side_by_side(columns, height - 1)
     words = sentence(scene.means, scene.reading, scene.devices, scene.odd, scene.spoken)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from jaxtop.model import ArraysAtPeak, AtPeak, Buffer, Peak
     from jaxtop.tui.core.palette import Palette
 
-MOST_LINES = 8
+MAX_LINES = 8
 
 
 def peak_lines(peak: Peak, palette: Palette) -> list[Text]:
@@ -35,7 +35,7 @@ def peak_lines(peak: Peak, palette: Palette) -> list[Text]:
     head = Text(text.printable(f"at its peak{f' ({where})' if where else ''}: {held}{beyond}"))
     if peak.note:
         head.append(text.printable(f"; {peak.note}"), palette.muted)
-    return [head, *(_buffer(each, palette) for each in peak.buffers[:MOST_LINES])]
+    return [head, *(_buffer(each, palette) for each in peak.buffers[:MAX_LINES])]
 
 
 def _buffer(buffer: Buffer, palette: Palette) -> Text:

@@ -18,7 +18,7 @@ NETWORK_STEP_US = 10.0
 # Of devices that share cores: the time that each device adds until all have met, the middle of what windows
 # showed for four to eight devices on two cores (4 to 118 µs); and the bytes that a core copies in a second.
 # More cores than this copy no faster: their memory is busy.
-WAKE_US, COPIED_BY_CORE, MOST_COPYING = 20.0, 1e10, 10
+WAKE_US, COPIED_BY_CORE, MAX_COPYING = 20.0, 1e10, 10
 
 
 def assumed_link(platform: str, shared_cores: int | None) -> LinkCost:
@@ -27,7 +27,7 @@ def assumed_link(platform: str, shared_cores: int | None) -> LinkCost:
     Devices that share cores meet when their threads wake, and copy as fast as the cores do.
     """
     if shared_cores is not None:
-        cores = min(shared_cores, MOST_COPYING)
+        cores = min(shared_cores, MAX_COPYING)
         return LinkCost(WAKE_US, cores * COPIED_BY_CORE, "assumed: copies by shared cores")
     return LinkCost(TPU_HOP_US if platform == "tpu" else GPU_STEP_US, 0.0, "assumed")
 

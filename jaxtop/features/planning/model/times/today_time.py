@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 WINDOWS, PROBE = "windows of this run", "jaxtop probe"
 # Collectives are never counted as more of a step than this: their times add up though they may overlap.
-MOST_OF_A_STEP = 0.95
+MAX_OF_A_STEP = 0.95
 
 
 class TodayTime(NamedTuple):
@@ -189,7 +189,7 @@ def step_of_today(
     shares = mean_of(each for each in members if each.at is not None)
     measured = sum((each.transfer_us or 0.0) * each.times for each in exchanges) * launches_per_step / 1000
     is_timed = all(each.transfer_us is not None for each in exchanges)
-    communication = min(measured, MOST_OF_A_STEP * step_ms) if is_timed else None
+    communication = min(measured, MAX_OF_A_STEP * step_ms) if is_timed else None
     unknown = []
     if shares is None:
         unknown.append(

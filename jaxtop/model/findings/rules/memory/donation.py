@@ -8,8 +8,8 @@ from jaxtop.base.names import function_of
 from jaxtop.base.units import in_bytes
 from jaxtop.model.finding import Evidence, Finding, FindingCost, Proof, Severity, Subject
 from jaxtop.model.findings.large_arrays import (
+    MIN_SAVED_SHARE,
     SAVES_AT_LEAST,
-    SAVES_SHARE,
     of_step,
     on_device,
     one_host_per_mesh,
@@ -81,7 +81,7 @@ def _held_twice(facts: RunFacts, host: Host, program: wire.Program) -> _Undonate
     )
     twice = min(state, output) - alias
     share = facts.number(UNDONATED_SHARE)
-    least = max(least, share * state, SAVES_SHARE * on_device(census))
+    least = max(least, share * state, MIN_SAVED_SHARE * on_device(census))
     return None if twice < least or arguments < 0.9 * state else _Undonated(twice, state, program, host)
 
 
