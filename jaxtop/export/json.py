@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from jaxtop.export.readings import HostReading
-    from jaxtop.model import ArrayView, AtPeak, Cluster, HostView, MemoryView, MeshView, ProgramView
+    from jaxtop.model import ArrayView, Cluster, DevicePeak, HostView, MemoryView, MeshView, ProgramView
     from jaxtop.model.collectives import StepShare
     from jaxtop.model.shares import Parts
     from jaxtop.store.probed import Probe
@@ -213,7 +213,7 @@ _OF_PROGRAM = ("accessed_bytes", "argument_bytes", "output_bytes", "alias_bytes"
 _OF_DEVICE = tuple(each.name for each in OF_DEVICES if not each.json)
 
 
-def _device(view: MemoryView, at_peak: AtPeak | None) -> dict[str, Any]:
+def _device(view: MemoryView, at_peak: DevicePeak | None) -> dict[str, Any]:
     device, reasons = view.device, slowed(view.device)
     figures = device_values(device)
     return {

@@ -55,7 +55,7 @@ _LOG_SCHEMA = {
 _METRIC = {"type": "object", "properties": {"value": {"type": "number"}}}
 
 
-class Written(NamedTuple):
+class ExportSummary(NamedTuple):
     """What an export wrote, and what it left out."""
 
     messages: int
@@ -70,7 +70,7 @@ def write(
     start: float | None = None,
     step: float | None = None,
     progress: Callable[[float], object] = lambda _: None,
-) -> Written:
+) -> ExportSummary:
     """Write the session, from a time on, to a new file; `step` is the least time between two pulses."""
     span = session.span
     assert span is not None
@@ -89,7 +89,7 @@ def write(
                 progress((frame.at - first) / max(last - first, 1e-9))
         for event in events:
             export.log(event)
-        return Written(*topics.finish(), export.unreadable, len(topics.left_out))
+        return ExportSummary(*topics.finish(), export.unreadable, len(topics.left_out))
     finally:
         topics.close()
 

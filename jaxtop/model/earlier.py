@@ -126,7 +126,7 @@ class AliveArrays(Struct, frozen=True, array_like=True):
     since_ms: TimeMs = 0
 
 
-class AliveThen(Struct, frozen=True, array_like=True):
+class PastAliveArrays(Struct, frozen=True, array_like=True):
     """What a census found on a device: the largest arrays, how many groups are left out, and all bytes."""
 
     census_ms: TimeMs
@@ -150,4 +150,4 @@ class PeakRises(Struct, frozen=True, array_like=True):
     """The peaks of the devices of a process, in the order of Hello.devices, and what was alive at them."""
 
     peaks: tuple[PeakRise | None, ...] = ()
-    alive: tuple[AliveThen, ...] = ()
+    alive: tuple[PastAliveArrays, ...] = ()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from jaxtop.model.keyframe import Message
-    from jaxtop.model.state import ClusterState, Dropped, LoggedEvent
+    from jaxtop.model.state import ClusterState, DroppedProcesses, LoggedEvent
 
 # The most runs that are kept after all their processes have exited. The newest of them is kept at any age if
 # no live run is left.
@@ -80,7 +80,7 @@ def _drop(state: ClusterState, gone: list[Host]) -> None:
     state.meshes = {mesh: state.meshes.get(mesh, mesh) for mesh in meshes}
 
 
-def _count(dropped: Dropped, host: Host) -> None:
+def _count(dropped: DroppedProcesses, host: Host) -> None:
     place = ProcessOfRun(run_of(host), host.process_index)
     dropped.count += 1
     dropped.agents[host.agent] = place

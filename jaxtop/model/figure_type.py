@@ -113,7 +113,7 @@ class Figure:
     is_counter: bool = False
     is_estimate: bool = False
     # Whether it is a lower bound if the operations of the step are.
-    is_of_operations: bool = False
+    is_operation_bound: bool = False
     of_host: Callable[[Host], float | None] | None = None
     # Whether the last value of an exited process is shown.
     outlasts: bool = False

@@ -20,7 +20,15 @@ from jaxtop.model.arrays.changes import interned
 from jaxtop.model.finding import Findings
 from jaxtop.model.host import EMPTY_HOST, KEPT, Host
 from jaxtop.model.shares import PastSteps  # noqa: TC001 - msgspec reads the annotations
-from jaxtop.model.state import HISTORY, MAX_EVENTS, PAST_ARRAYS, Dropped, LoggedEvent, PulseSample, RunStall
+from jaxtop.model.state import (
+    HISTORY,
+    MAX_EVENTS,
+    PAST_ARRAYS,
+    DroppedProcesses,
+    LoggedEvent,
+    PulseSample,
+    RunStall,
+)
 from jaxtop.wire.bounds import LATEST_S, MAX_GROUPS, NANOSECONDS, Count, TimeMs, to_ns
 
 if TYPE_CHECKING:
@@ -100,7 +108,7 @@ class PastEvents(Struct, frozen=True, array_like=True, tag="past_events"):
 
     events: tuple[LoggedEvent, ...] = ()
     stalls: dict[str, RunStall] = {}
-    dropped: Dropped = msgspec.field(default_factory=Dropped)
+    dropped: DroppedProcesses = msgspec.field(default_factory=DroppedProcesses)
     findings: Findings = msgspec.field(default_factory=Findings)
     past_steps: dict[str, PastSteps] = {}
 

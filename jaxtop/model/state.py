@@ -69,15 +69,15 @@ class ProcessOfRun(NamedTuple):
     process_index: Process | None
 
 
-class Dropped(Struct, array_like=True):
+class DroppedProcesses(Struct, array_like=True):
     """The number of dropped processes, the last of them by agent, and how often each process was started."""
 
     count: Count = 0
     agents: dict[str, ProcessOfRun] = msgspec.field(default_factory=dict)
     starts: dict[ProcessOfRun, Count] = msgspec.field(default_factory=dict)
 
-    def copy(self) -> Dropped:
-        return Dropped(self.count, self.agents.copy(), self.starts.copy())
+    def copy(self) -> DroppedProcesses:
+        return DroppedProcesses(self.count, self.agents.copy(), self.starts.copy())
 
 
 class Certainty(IntEnum):
@@ -170,7 +170,7 @@ class ClusterState:
     # What the user changed of the rules.
     tuning: Tuning = field(default=AS_DECLARED, repr=False, compare=False)
     # The exited processes that were dropped, and the last interval in which they were looked for.
-    dropped: Dropped = field(default_factory=Dropped)
+    dropped: DroppedProcesses = field(default_factory=DroppedProcesses)
     last_sweep: float = field(default=0.0, repr=False, compare=False)
     # The number of messages, and how many of them changed what layouts of programs are derived from.
     changes: int = 0

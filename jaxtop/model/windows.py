@@ -58,7 +58,7 @@ class GroupAxes(NamedTuple):
     is_whole: bool
 
 
-class Grouped(NamedTuple):
+class CollectiveGroups(NamedTuple):
     """The groups of a collective: as places, as device ids, and as teams."""
 
     places: Groups
@@ -86,7 +86,7 @@ class Timing(NamedTuple):
     waits: array[int]
     by_device: array[int] | None
     arrivals: tuple[array[int], ...]
-    grouped: Grouped | None
+    grouped: CollectiveGroups | None
 
 
 class LaunchShare(NamedTuple):
@@ -124,7 +124,7 @@ class Straggler(NamedTuple):
         return f"a {self.noun}" if self.process_index is None else f"{self.noun} {self.process_index}"
 
 
-class Traced(NamedTuple):
+class LaunchTraceCheck(NamedTuple):
     """What tests whether a launch has the right number, from the window of an agent that counts launches.
 
     `ends` has the end of each collective by the common clock, by op and round, in microseconds.
@@ -137,7 +137,7 @@ class Traced(NamedTuple):
 
 
 @dataclass
-class Pending:
+class PendingLaunch:
     """A launch that some agents have not reported yet, with the rows of each agent by op and round.
 
     `traced` has what confirms the number of the launch, for agents that count their launches.
@@ -146,11 +146,11 @@ class Pending:
     window_number: int
     launches: dict[str, wire.Launch] = field(default_factory=dict)
     rows: dict[tuple[str, int], dict[str, Durations]] = field(default_factory=dict)
-    traced: dict[str, Traced] = field(default_factory=dict)
+    traced: dict[str, LaunchTraceCheck] = field(default_factory=dict)
 
-    def copy(self) -> Pending:
+    def copy(self) -> PendingLaunch:
         rows = {key: reports.copy() for key, reports in self.rows.items()}
-        return Pending(self.window_number, self.launches.copy(), rows, self.traced.copy())
+        return PendingLaunch(self.window_number, self.launches.copy(), rows, self.traced.copy())
 
 
 @dataclass
@@ -166,7 +166,7 @@ class ProgramWindows:
     last_number: int = 0
     taken_ms: dict[int, dict[str, int]] = field(default_factory=dict)
     last_number_of_agent: dict[str, int] = field(default_factory=dict)
-    pending: dict[LaunchId, Pending] = field(default_factory=dict)
+    pending: dict[LaunchId, PendingLaunch] = field(default_factory=dict)
     evaluated: dict[LaunchId, int] = field(default_factory=dict)
     unmatched: int = 0
     slot: int | None = None  # of the last window

@@ -3,7 +3,7 @@
 What is where; a folder imports only from those below it:
 
 - app.py: the whole app: its parts, and what it paints around the open screen
-- following.py: the run that is followed, and the time of it that is shown; all parts read it
+- view_state.py: the run that is followed, and the time of it that is shown; all parts read it
 - time_keys.py, request_keys.py, runs.py, applied_preferences.py, navigation.py: the parts: keys that move in
   time; keys that ask processes; the switch to another run; theme, keys and columns of the user; which screen
   is open

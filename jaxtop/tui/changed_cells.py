@@ -41,7 +41,7 @@ class ChangedCells:
     def only_changes(self, update: Any) -> Any:
         """Return an update of the screen that sends only the cells that changed; anything else as it is."""
         if isinstance(update, LayoutUpdate):
-            return _Whole(self, update)
+            return _WholeScreen(self, update)
         return _Changes(self, update) if isinstance(update, ChopsUpdate) else update
 
     def send(self, x: int, y: int, strip: Strip, console: Console) -> str:
@@ -56,7 +56,7 @@ class ChangedCells:
         )
 
 
-class _Whole(CompositorUpdate):
+class _WholeScreen(CompositorUpdate):
     """An update of the whole screen, which is sent in any case."""
 
     def __init__(self, cells: ChangedCells, update: LayoutUpdate) -> None:

@@ -11,7 +11,7 @@ from textual.command import DiscoveryHit, Hit, Provider
 from textual.markup import escape
 
 from jaxtop.base import units
-from jaxtop.tui.columns.figures import Reported
+from jaxtop.tui.columns.figures import ReportedNames
 from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import Selection
 from jaxtop.tui.draw.plotted import choices
@@ -69,7 +69,7 @@ def places(moment: Moment) -> Iterator[Destination]:
 
 def plots(moment: Moment, selection: Selection) -> Iterator[Destination]:
     """Yield the figures that the plot can show, of the selected host or device."""
-    reported = Reported()
+    reported = ReportedNames()
     reported.see(moment)
     for figure in choices(reported.names, reported.scalars):
         opens = ScreenPane.Drilled(selection, "plot", row=figure.name)

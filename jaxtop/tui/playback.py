@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop.model import Cluster
 from jaxtop.model.hosts import interval
-from jaxtop.model.session.difference import Then
+from jaxtop.model.session.difference import PastCluster
 from jaxtop.model.session.summary import SessionSummary
 from jaxtop.tui.core.moment import Mode, Moment
 
@@ -63,7 +63,7 @@ class Playback:
         self._cluster = Cluster()
         self._moment: Moment | None = None
         # The marked time, to compare others with.
-        self.mark: Then | None = None
+        self.mark: PastCluster | None = None
 
     @property
     def mode(self) -> Mode:
@@ -253,7 +253,7 @@ class Playback:
 
     def set_mark(self) -> None:
         moment = self.moment
-        self.mark = Then(moment.now, moment.cluster.frozen())
+        self.mark = PastCluster(moment.now, moment.cluster.frozen())
 
     @property
     def is_at_mark(self) -> bool:

@@ -9,7 +9,7 @@ import pytest
 from jaxtop import wire
 from jaxtop.export import to_json
 from jaxtop.model import Cluster, device_views, exited, keyframe, newest_hosts, runs, state_of
-from jaxtop.model.state import Dropped
+from jaxtop.model.state import DroppedProcesses
 from jaxtop.wire import LinkState
 from tests.builders import folded, frame, well
 from tests.cases import thorough
@@ -126,7 +126,9 @@ def test_a_keyframe_of_an_older_recording_is_read_with_its_restarts():
 
 
 def test_the_app_says_how_many_were_dropped():
-    shown = shown_after(*well(), frame("", keyframe.PastEvents(dropped=Dropped(12))), keys="", size=(160, 40))
+    shown = shown_after(
+        *well(), frame("", keyframe.PastEvents(dropped=DroppedProcesses(12))), keys="", size=(160, 40)
+    )
     assert "12 exited processes dropped" in shown
 
 

@@ -18,7 +18,7 @@ from jaxtop.model.collectives.verdict import (
     straggler_in,
     wait_for_last,
 )
-from jaxtop.model.windows import MISSING, Grouped, Team, TeamUnit, Timing
+from jaxtop.model.windows import MISSING, CollectiveGroups, Team, TeamUnit, Timing
 from tests.support import SOAK
 
 if TYPE_CHECKING:
@@ -30,7 +30,8 @@ RUNS = 1_000 if SOAK else 300
 LAUNCH_US = 80_000
 UNITS = [TeamUnit(f"r1-{process}", None) for process in range(4)]
 GROUPED = [
-    Grouped((), (), (Team(tuple(UNITS[:count]), ()),), crosses_hosts=True, axes=None) for count in range(5)
+    CollectiveGroups((), (), (Team(tuple(UNITS[:count]), ()),), crosses_hosts=True, axes=None)
+    for count in range(5)
 ]
 NO_TIMES = array("I")
 

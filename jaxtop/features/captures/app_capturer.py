@@ -20,7 +20,7 @@ from jaxtop.model.host import run_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from jaxtop.features.captures.finish import Known
+    from jaxtop.features.captures.finish import ProcessesAtStart
     from jaxtop.features.captures.folder import CaptureFolder
     from jaxtop.model import Cluster
 
@@ -34,12 +34,12 @@ FAREWELL_S = 2.0
 QUIET_S = 0.3
 
 
-class _Taking(NamedTuple):
+class _OpenCapture(NamedTuple):
     """A capture under way, its folder, and what was known when it began."""
 
     job: Capture
     folder: CaptureFolder
-    known: Known
+    known: ProcessesAtStart
 
 
 class AppCapturer:
@@ -50,7 +50,7 @@ class AppCapturer:
 
     def __init__(self, start: Callable[[Capture], None]) -> None:
         self._start = start
-        self._taking: _Taking | None = None
+        self._taking: _OpenCapture | None = None
         self._finishing: threading.Thread | None = None
         self._share = 0.0
         self._ended: list[tuple[str, bool]] = []
@@ -88,7 +88,7 @@ class AppCapturer:
         about = known(cluster, among)
         names = {agent: about.file_name(agent) for agent in among}
         job = Capture(among, wish_of(None, None, SIZE), lambda agent: folder.draft(names[agent]), steady())
-        self._taking = _Taking(job, folder, about)
+        self._taking = _OpenCapture(job, folder, about)
         self._start(job)
         many = "1 process" if len(among) == 1 else f"{len(among)} processes"
         rest = "; `jaxtop capture --hosts` takes others" if len(among) < len(agents) else ""
@@ -126,7 +126,7 @@ class AppCapturer:
             note(f"merging the capture in {self._taking.folder.root}, this may take minutes")
             self._finishing.join()
 
-    def _finish(self, job: Capture, folder: CaptureFolder, about: Known) -> None:
+    def _finish(self, job: Capture, folder: CaptureFolder, about: ProcessesAtStart) -> None:
         try:
             result = finished(folder, about, job, self._note_share, pause=lambda: time.sleep(REST_S))
         except UserError as error:

@@ -23,7 +23,7 @@ from jaxtop.wire.captures import LONGEST_MS, MOST_BYTES
 
 if TYPE_CHECKING:
     from jaxtop.features.captures.capturing import Capture, Wish
-    from jaxtop.features.captures.finish import FinishedCapture, Known
+    from jaxtop.features.captures.finish import FinishedCapture, ProcessesAtStart
     from jaxtop.features.captures.folder import CaptureFolder
     from jaxtop.model import Cluster, Host, HostView
     from jaxtop.sources import Source
@@ -230,7 +230,7 @@ def _end(source: Source, job: Capture) -> None:
         source.poll(POLL_S)
 
 
-def _report(job: Capture, about: Known, result: FinishedCapture) -> int:
+def _report(job: Capture, about: ProcessesAtStart, result: FinishedCapture) -> int:
     for line in summary(job, result):
         print(legible(line))
     failed = failures(about, job)

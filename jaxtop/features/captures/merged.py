@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop import traces
 from jaxtop.features.captures import perfetto
-from jaxtop.features.captures.clocks import Aligned, Instance, Machine, aligned
+from jaxtop.features.captures.clocks import AlignedMachine, Instance, Machine, aligned
 from jaxtop.features.captures.perfetto import Slice, lanes
 from jaxtop.traces.parts import breathing, no_pause, rounds
 from jaxtop.traces.xspace import Trace
@@ -65,14 +65,14 @@ class Durations(NamedTuple):
     collectives: dict[tuple[str, str], list[int]]
 
 
-class Merged(NamedTuple):
+class MergedTrace(NamedTuple):
     """What was merged: the hosts on one time line, their durations, and what was left out.
 
     `too_large` has the labels of the hosts with too many events, `crossing` the number of events of other
     hosts that fit no track.
     """
 
-    clocks: list[Aligned]
+    clocks: list[AlignedMachine]
     durations: Durations
     too_large: list[str]
     crossing: int = 0
@@ -84,7 +84,7 @@ def merge(
     file: BinaryIO,
     progress: Callable[[float], object] = lambda _: None,
     pause: Callable[[], object] = no_pause,
-) -> Merged:
+) -> MergedTrace:
     """Write one trace of these hosts; raises `Malformed` if the trace of a host is none."""
     durations = Durations({}, {})
     shortest: dict[_Round, int] = {}
@@ -121,7 +121,7 @@ def merge(
             file.write(perfetto.header(number + 1, began[number] + clocks[number].shift_ns))
             body.seek(start)
             _copy(body, file, end - start)
-    return Merged(clocks, durations, too_large, crossing)
+    return MergedTrace(clocks, durations, too_large, crossing)
 
 
 def _copy(source: BinaryIO, file: BinaryIO, count: int) -> None:

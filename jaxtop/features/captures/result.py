@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from jaxtop.features.captures.capturing import Capture
-    from jaxtop.features.captures.comparison import Compared
-    from jaxtop.features.captures.finish import FinishedCapture, Known
+    from jaxtop.features.captures.comparison import DurationRow
+    from jaxtop.features.captures.finish import FinishedCapture, ProcessesAtStart
     from jaxtop.features.captures.folder import CaptureFolder
 
 # The exit status where no process sent a trace.
@@ -30,7 +30,7 @@ def bar(share: float) -> str:
 
 def finished(
     folder: CaptureFolder,
-    about: Known,
+    about: ProcessesAtStart,
     job: Capture,
     progress: Callable[[float], object],
     pause: Callable[[], object] = lambda: None,
@@ -51,7 +51,7 @@ def finished(
         raise UserError(f"{folder.root} cannot be written: {error.strerror or error}", 1) from None
 
 
-def failures(about: Known, job: Capture) -> list[str]:
+def failures(about: ProcessesAtStart, job: Capture) -> list[str]:
     """Return why processes sent no trace, each reason once."""
     failed = [each for each in job.members.values() if not each.is_complete]
     counts = Counter(each.text for each in failed)
@@ -86,7 +86,7 @@ def summary(job: Capture, result: FinishedCapture) -> list[str]:
     return lines
 
 
-def _compared_lines(rows: list[Compared]) -> list[str]:
+def _compared_lines(rows: list[DurationRow]) -> list[str]:
     """Return how much longer programs and collectives look in the capture than in short windows."""
     shown = [each for each in rows if each.op is None][:MAX_ROWS]
     shown += [each for each in rows if each.op is not None][:MAX_ROWS]

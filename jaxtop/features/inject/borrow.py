@@ -75,7 +75,7 @@ def ptrace(request: int, tid: int, address: int = 0, data: int = 0) -> None:
         raise OSError(number, os.strerror(number))
 
 
-class Borrowed:
+class BorrowedThread:
     """A stopped thread, with all its registers as they were."""
 
     def __init__(self, pid: int, tid: int) -> None:
@@ -195,7 +195,7 @@ def rank(plan: dict[str, Any], tid: int) -> int | None:
     return 3 if call in WAITS else None
 
 
-def borrow(plan: dict[str, Any]) -> Borrowed:
+def borrow(plan: dict[str, Any]) -> BorrowedThread:
     """Stop the best thread that can be borrowed."""
     end = time.monotonic() + plan["attaches_within"]
     while time.monotonic() < end:
@@ -203,7 +203,7 @@ def borrow(plan: dict[str, Any]) -> Borrowed:
         ranked = [(ranks, tid) for tid in tids if (ranks := rank(plan, tid)) is not None]
         for _, tid in sorted(ranked):
             try:
-                thread = Borrowed(plan["pid"], tid)
+                thread = BorrowedThread(plan["pid"], tid)
             except ProcessLookupError:  # the thread has ended
                 continue
             if rank(plan, tid) is not None:
@@ -213,7 +213,7 @@ def borrow(plan: dict[str, Any]) -> Borrowed:
     raise NotBorrowed("no thread of it was in a place from which another can be started")
 
 
-def start_thread(thread: Borrowed, plan: dict[str, Any]) -> None:
+def start_thread(thread: BorrowedThread, plan: dict[str, Any]) -> None:
     """Put the function and its data into new memory, and start it on a thread of its own."""
     addresses = plan["addresses"]
     code, data = base64.b64decode(plan["code_bytes"]), base64.b64decode(plan["data"])

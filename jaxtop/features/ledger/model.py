@@ -48,7 +48,7 @@ WORDS = {
 FIRST_BY_S = 30.0
 
 
-class SpentBy(NamedTuple):
+class TimeSpent(NamedTuple):
     """What a process had spent up to a time, in seconds by kind, and its steps by then; None if unknown."""
 
     at: float
@@ -71,7 +71,7 @@ class ProcessLedger(NamedTuple):
     process_index: int | None
     devices: int
     started: float
-    points: tuple[SpentBy, ...]
+    points: tuple[TimeSpent, ...]
     steps: int | None = None
     saves: tuple[Save, ...] = ()
     end: str = ""
@@ -93,7 +93,7 @@ class ProcessLedger(NamedTuple):
 
     def at(self, at: float) -> Mapping[str, float]:
         """Return what it had spent up to a time, between two points in proportion."""
-        before = SpentBy(self.started, {})
+        before = TimeSpent(self.started, {})
         for point in self.points:
             if point.at >= at:
                 share = (at - before.at) / (point.at - before.at) if point.at > before.at else 1.0

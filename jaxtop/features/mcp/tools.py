@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from jaxtop.features.mcp.asking import Asking, CannotAnswer, PrintedAnswer
 from jaxtop.features.mcp.bounded import MAX_BYTES, fitted, page
+from jaxtop.features.mcp.command_runner import CommandReply, CommandRunner, NoReply
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,13 +27,13 @@ class Tools:
     def __init__(self, target: Sequence[str], options: Sequence[str]) -> None:
         """Answer for this target where none is named; the options say how it is reached."""
         self._target, self._options = tuple(target), tuple(options)
-        self._asking = Asking()
+        self._commands = CommandRunner()
         # One question at a time: each of them starts a process and may measure the run.
         self._turn = asyncio.Lock()
 
     async def runs(self) -> dict[str, Any]:
         """List the live runs of this user on this machine: name, id, processes, devices, target."""
-        answer = await self._ask("ls", "--json")
+        answer = await self._run("ls", "--json")
         return {**answer.head(), **page(answer.document, 0, MAX_ITEMS)}
 
     async def status(self, target: str = "") -> dict[str, Any]:
@@ -72,7 +72,7 @@ class Tools:
         could not be checked are listed with the reason: no finding does not mean that they hold.
         """
         wait = _clamped(wait_s, 0.0, LONGEST_WAIT_S)
-        answer = await self._ask(
+        answer = await self._run(
             "check", "--json", "--wait", f"{wait:g}", *self._words(target), measures_s=wait, fresh=offset == 0
         )
         document = answer.document
@@ -94,7 +94,7 @@ class Tools:
         one moment. Collectives are measured only while somebody watches: give `watch_s` 30 for them.
         """
         if part not in PARTS:
-            raise CannotAnswer(f"there is no part {part!r}; there are {', '.join(PARTS)}")
+            raise NoReply(f"there is no part {part!r}; there are {', '.join(PARTS)}")
         watch = _clamped(watch_s, 0.0, LONGEST_WAIT_S)
         answer = await self._snapshot(target, watch, fresh=offset == 0)
         return {**answer.head(), "part": part, **page(answer.document[part], *_bounds(offset, limit))}
@@ -107,7 +107,7 @@ class Tools:
         """
         wait = _clamped(wait_s, 1.0, LONGEST_WAIT_S)
         words = [_checked(each) for each in (a, b) if each]
-        answer = await self._ask(
+        answer = await self._run(
             "compare", "--json", "--wait", f"{wait:g}", *self._options, "--", *words, measures_s=3 * wait
         )
         found: dict[str, Any] = fitted({**answer.head(), **answer.document})
@@ -129,19 +129,19 @@ class Tools:
         wait = _clamped(wait_s, 0.0, LONGEST_WAIT_S)
         asked = [f"--mesh={each}" for each in meshes or ()]
         asked += [f"--devices={devices}"] * bool(devices) + [f"--memory={memory}"] * bool(memory)
-        answer = await self._ask(
+        answer = await self._run(
             "plan", "--json", f"--wait={wait:g}", *asked, *self._words(target), measures_s=wait
         )
         found: dict[str, Any] = fitted({**answer.head(), **answer.document})
         return found
 
-    async def _snapshot(self, target: str, watch: float, *, fresh: bool) -> PrintedAnswer:
+    async def _snapshot(self, target: str, watch: float, *, fresh: bool) -> CommandReply:
         watching = ("--watch", f"{watch:g}") if watch else ()
-        return await self._ask("snapshot", *watching, *self._words(target), measures_s=watch, fresh=fresh)
+        return await self._run("snapshot", *watching, *self._words(target), measures_s=watch, fresh=fresh)
 
-    async def _ask(self, *words: str, measures_s: float = 0.0, fresh: bool = True) -> PrintedAnswer:
+    async def _run(self, *words: str, measures_s: float = 0.0, fresh: bool = True) -> CommandReply:
         async with self._turn:
-            return await self._asking.ask(*words, measures_s=measures_s, fresh=fresh)
+            return await self._commands.run(*words, measures_s=measures_s, fresh=fresh)
 
     def _words(self, target: str) -> list[str]:
         """Return the target as a command takes it, with the options for the one of the server."""
@@ -152,7 +152,7 @@ class Tools:
 def _checked(target: str) -> str:
     """Return a target that an assistant names. Shorthands start commands: only who starts the server may."""
     if "://" in target:
-        raise CannotAnswer(f"{target!r}: only `jaxtop mcp TARGET` itself may be started for such a target")
+        raise NoReply(f"{target!r}: only `jaxtop mcp TARGET` itself may be started for such a target")
     return target
 
 

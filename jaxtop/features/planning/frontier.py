@@ -27,7 +27,7 @@ TODAY, CHOSEN, LIMIT = "○", "◆", "╎"
 SIGNS = {True: ("●", "fits"), None: ("◐", "perhaps"), False: ("×", "does not fit")}
 
 
-class _Placed(NamedTuple):
+class _PlotPoint(NamedTuple):
     bytes: float
     ms: float
     candidate: Candidate
@@ -38,7 +38,7 @@ def frontier(plan: Plan, chosen: Hashable, ink: Ink, width: int, height: int) ->
     if width < MIN_WIDTH or height < MIN_HEIGHT:
         return []
     points = [
-        _Placed(each.memory_bytes.middle, each.step_ms.middle, each)
+        _PlotPoint(each.memory_bytes.middle, each.step_ms.middle, each)
         for each in plan.candidates
         if each.memory_bytes is not None and each.step_ms is not None
     ]

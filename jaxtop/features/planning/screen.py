@@ -54,7 +54,7 @@ REFRESH = 10.0
 PLANNING_TIME_SHARE = 0.1
 
 
-class _Made(NamedTuple):
+class _PlanInputs(NamedTuple):
     """What a plan is made from: the goal, objects that are replaced when they change, and the time."""
 
     goal: Goal
@@ -62,7 +62,7 @@ class _Made(NamedTuple):
     changes: int
     at: float
 
-    def is_like(self, other: _Made) -> bool:
+    def is_like(self, other: _PlanInputs) -> bool:
         """Return whether a plan made from these would be about the same."""
         is_same = len(self.inputs) == len(other.inputs) and all(map(is_, self.inputs, other.inputs))
         return is_same and (self.changes == other.changes or 0 <= self.at - other.at < REFRESH)
@@ -131,7 +131,7 @@ class PlanScreen(TablePane[Table[PlanRow]]):
         self._goal = Goal.THROUGHPUT
         self._plan: Plan | None = None
         self._why_not = ""
-        self._made: _Made | None = None
+        self._made: _PlanInputs | None = None
         # When the next plan may be made.
         self._not_before = 0.0
         # What the explanation was written from.
@@ -162,7 +162,7 @@ class PlanScreen(TablePane[Table[PlanRow]]):
             return
         programs = [view.host.programs for view in moment.host_views]
         inputs = (moment.probe, moment.array_views, moment.collective_views, self._run, *programs)
-        made = _Made(self._goal, inputs, moment.cluster.changes, moment.now)
+        made = _PlanInputs(self._goal, inputs, moment.cluster.changes, moment.now)
         last = self._made
         is_same_goal = last is not None and made.goal == last.goal
         if last and is_same_goal and (made.is_like(last) or steady() < self._not_before):

@@ -42,7 +42,7 @@ class Reason(NamedTuple):
     share: float
 
 
-class Standing(NamedTuple):
+class DeviceScore(NamedTuple):
     """A device with its score, from 0 to 1, and the reasons of it; None if nothing is known."""
 
     device: KnownDevice
@@ -50,7 +50,7 @@ class Standing(NamedTuple):
     reasons: tuple[Reason, ...]
 
 
-def ranked(devices: Sequence[KnownDevice], prefer: str) -> list[Standing]:
+def ranked(devices: Sequence[KnownDevice], prefer: str) -> list[DeviceScore]:
     """Return the devices, the best first; equally good ones stay in order.
 
     The score is the share of free memory, times the worst share of the rates, times the share of idle time.
@@ -65,7 +65,7 @@ def ranked(devices: Sequence[KnownDevice], prefer: str) -> list[Standing]:
         reasons = [
             Reason(name, figure_of(device, name), shares[name][place]) for group in known for name in group
         ]
-        standings.append(Standing(device, round(prod(factors), 3) if factors else None, tuple(reasons)))
+        standings.append(DeviceScore(device, round(prod(factors), 3) if factors else None, tuple(reasons)))
     return sorted(standings, key=lambda each: -(each.score or 0))
 
 

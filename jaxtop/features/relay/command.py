@@ -24,7 +24,7 @@ from jaxtop.transport.hub import Hub
 if TYPE_CHECKING:
     import argparse
 
-    from jaxtop.features.relay.latest import Latest
+    from jaxtop.features.relay.latest import LastFramesByAgent
     from jaxtop.features.relay.stream import Open
     from jaxtop.sources import Source
 
@@ -93,7 +93,7 @@ def _listen(arguments: argparse.Namespace) -> int:
         at = _bind(hub, arguments.listen)
         source = targets.open_here(arguments, own_id)
         note(f"listens on {at}: `jaxtop attach {at}` shows what it serves")
-        relay, served = ListeningRelay(source, hub, own_id), Served(steady())
+        relay, served = ListeningRelay(source, hub, own_id), RelayStatusLine(steady())
         while True:
             relay.turn(POLL_S)
             for line in served.changes(relay.outlet.latest, steady(), is_settled=source.is_settled):
@@ -120,7 +120,7 @@ def _bind(hub: Hub, listen: str) -> str:
     return discovery.endpoint(literal, bound)
 
 
-class Served:
+class RelayStatusLine:
     """What a relay says about the agents behind it."""
 
     def __init__(self, now: float) -> None:
@@ -128,7 +128,7 @@ class Served:
         self._said: tuple[int, int] | None = None
         self._unmet: dict[str, str] = {}
 
-    def changes(self, latest: Latest, now: float, *, is_settled: bool) -> list[str]:
+    def changes(self, latest: LastFramesByAgent, now: float, *, is_settled: bool) -> list[str]:
         """Return lines about what is served, if it is time for them and they are new."""
         if now < self._due or not (is_settled or now - self._begun > SAY_WITHIN_S):
             return []

@@ -30,7 +30,7 @@ class NoRelay(Exception):
     """The relay cannot be reached; the text says why and what to do."""
 
 
-class _Asked(NamedTuple):
+class _OpenRequest(NamedTuple):
     done: Callable[[wire.Reply | None], None]
     until: float
 
@@ -46,7 +46,7 @@ class Conversation:
         self._heard_at = self._polled_at = now
         self._alive_due = now + ALIVE_EVERY_S
         self._arrived = self._arrived_told = 0
-        self._asked: dict[int, _Asked] = {}
+        self._asked: dict[int, _OpenRequest] = {}
         self._numbers = 0
         # The endpoints of the agents whose link is up.
         self._up: dict[str, str] = {}
@@ -106,7 +106,7 @@ class Conversation:
             done(None)
             return
         self._numbers += 1
-        self._asked[self._numbers] = _Asked(done, now + ANSWER_WITHIN_S)
+        self._asked[self._numbers] = _OpenRequest(done, now + ANSWER_WITHIN_S)
         self._send(stream.RelayedRequest(self._numbers, agent, request))
 
     def end(self, now: float) -> None:

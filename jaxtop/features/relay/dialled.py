@@ -31,7 +31,7 @@ DESCRIPTORS_EACH = 6
 MAX_RELAYS = 64
 
 
-class _Dialled:
+class _DialledRelay:
     """One relay: where it was found, and the conversation with it."""
 
     def __init__(self, target: str, endpoint: str, dialogue: Dialogue, now: float) -> None:
@@ -79,7 +79,7 @@ class DialledRelays:
     ) -> None:
         self._context, self._keys, self._server = context, keys, server
         self._descriptors, self._seek, self._own_id = descriptors, seek, own_id
-        self._relays: dict[str, _Dialled] = {}
+        self._relays: dict[str, _DialledRelay] = {}
         self._why_lost: dict[str, tuple[float, str]] = {}
         self._why_not: dict[str, str] = {}
 
@@ -124,7 +124,7 @@ class DialledRelays:
             dialogue = Dialogue(self._context, self._keys, self._server, endpoint)
         except zmq.ZMQError:  # other code has taken the last descriptors
             return False
-        self._relays[relay] = _Dialled(target, endpoint, dialogue, now)
+        self._relays[relay] = _DialledRelay(target, endpoint, dialogue, now)
         return True
 
     def wait_with(self, poller: zmq.Poller) -> None:
@@ -166,14 +166,14 @@ class DialledRelays:
             each.dialogue.close()
         self._relays.clear()
 
-    def _lose(self, relay: str, each: _Dialled, why: str, now: float) -> None:
+    def _lose(self, relay: str, each: _DialledRelay, why: str, now: float) -> None:
         debuglog.warning("relay", f"lost at {each.endpoint}", why)
         each.conversation.end(now)
         each.dialogue.close()
         del self._relays[relay]
         self._why_lost[each.endpoint] = now, why
 
-    def _noted(self, each: _Dialled, frame: wire.Frame) -> wire.Frame:
+    def _noted(self, each: _DialledRelay, frame: wire.Frame) -> wire.Frame:
         """Return a frame about a target of the relay; its name says behind which relay it is."""
         link = wire.link_of(frame)
         if link is None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from jaxtop import wire
-    from jaxtop.features.relay.latest import Latest
+    from jaxtop.features.relay.latest import LastFramesByAgent
 
 # A message ends with the frame that exceeds this, so that it stays below `stream.MAX_BYTES`.
 BATCH_BYTES = 1 << 18
@@ -71,7 +71,7 @@ class ViewerFeed:
     `send` sends a message without waiting; it returns False if there is no room for it.
     """
 
-    def __init__(self, latest: Latest, send: Callable[[bytes], bool]) -> None:
+    def __init__(self, latest: LastFramesByAgent, send: Callable[[bytes], bool]) -> None:
         self._latest, self._send = latest, send
         # Messages of last frames, and then of new frames.
         self._chosen: deque[Batch] = deque()

@@ -44,7 +44,7 @@ class _Agent:
                 self.away_at = None
 
 
-class Latest:
+class LastFramesByAgent:
     """The last frames of each agent. Frames without an agent are those of targets and of run files."""
 
     def __init__(self) -> None:

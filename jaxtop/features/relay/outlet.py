@@ -10,7 +10,7 @@ from jaxtop import wire
 from jaxtop.base import debuglog
 from jaxtop.base.clock import now_ms, steady
 from jaxtop.features.relay.feed import ViewerFeed, batches
-from jaxtop.features.relay.latest import Latest
+from jaxtop.features.relay.latest import LastFramesByAgent
 from jaxtop.sources.backlog import MEND_AT_ONCE
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Outlet:
 
     def __init__(self, source: Source, own_id: str = "") -> None:
         self.source = source
-        self.latest = Latest()
+        self.latest = LastFramesByAgent()
         self._own_id = own_id
         self._feeds: list[ViewerFeed] = []
         self._forget_due = 0.0

@@ -30,7 +30,7 @@ class SameTimes(NamedTuple):
     bytes: int
 
 
-class Inspected(NamedTuple):
+class InspectedCollectives(NamedTuple):
     """How often one process ran them, and how long they took where they took longest."""
 
     samples: int
@@ -38,7 +38,7 @@ class Inspected(NamedTuple):
     p99_us: int
 
 
-def inspected_ops(cluster: ClusterState, now: float) -> Mapping[SameTimes, Inspected]:
+def inspected_ops(cluster: ClusterState, now: float) -> Mapping[SameTimes, InspectedCollectives]:
     """Return the current times of the processes."""
     views = host_views(cluster, now)
     reports = [
@@ -47,13 +47,13 @@ def inspected_ops(cluster: ClusterState, now: float) -> Mapping[SameTimes, Inspe
     return cluster.derived.get(NAME, tuple(chain.from_iterable(reports)), lambda: _longest(reports))
 
 
-def _longest(reports: Iterable[tuple[str, NcclTimes]]) -> Mapping[SameTimes, Inspected]:
+def _longest(reports: Iterable[tuple[str, NcclTimes]]) -> Mapping[SameTimes, InspectedCollectives]:
     found: dict[SameTimes, list[NcclTime]] = defaultdict(list)
     for run, report in reports:
         for each in report.times:
             found[SameTimes(run, each.kind, each.ranks, each.bytes)].append(each)
     return {
-        alike: Inspected(
+        alike: InspectedCollectives(
             max(each.count for each in times),
             max(each.p50_us for each in times),
             max(each.p99_us for each in times),

@@ -25,7 +25,7 @@ from jaxtop.model.collectives.verdict import LATE_MS, LATE_MS_ON_CPU, judge
 from jaxtop.model.collectives.words import changes_in_words
 from jaxtop.model.host import run_of
 from jaxtop.model.state import LoggedEvent
-from jaxtop.model.windows import LaunchShare, Pending, ProgramWindows, launch_id
+from jaxtop.model.windows import LaunchShare, PendingLaunch, ProgramWindows, launch_id
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -68,7 +68,7 @@ MAX_OPS = 2048
 MAX_EVALUATED = 2048
 
 
-class Joined(NamedTuple):
+class EvaluatedProgram(NamedTuple):
     """A program of which launches were evaluated, and the ops that they timed."""
 
     key: ProgramKey
@@ -89,7 +89,7 @@ def reduce(state: ClusterState, agent: str, message: Message, at: float) -> list
     ]
 
 
-def _judged(state: ClusterState, joined: Joined) -> Iterator[VerdictChange]:
+def _judged(state: ClusterState, joined: EvaluatedProgram) -> Iterator[VerdictChange]:
     """Judge the collectives of a program again; yield the verdicts that have changed."""
     key, layout, windows, ops = joined
     least = LATE_MS_ON_CPU if layout is not None and layout.is_cpu else LATE_MS
@@ -98,7 +98,7 @@ def _judged(state: ClusterState, joined: Joined) -> Iterator[VerdictChange]:
         yield from judge(key, windows, op, at_least_us)
 
 
-def join(state: ClusterState, host: Host, window: wire.Window) -> Iterator[Joined]:
+def join(state: ClusterState, host: Host, window: wire.Window) -> Iterator[EvaluatedProgram]:
     """Add a window of a host, and yield the programs of which launches could be evaluated.
 
     Layouts are expensive to derive while hosts still connect. One is requested only if all hosts of a program
@@ -125,7 +125,7 @@ def join(state: ClusterState, host: Host, window: wire.Window) -> Iterator[Joine
         for i in launches:
             if ids[i] in windows.evaluated:
                 continue
-            pending = windows.pending.setdefault(ids[i], Pending(number))
+            pending = windows.pending.setdefault(ids[i], PendingLaunch(number))
             pending.launches[host.agent] = window.launches[i]
             if i in tests:
                 pending.traced[host.agent] = tests[i]
@@ -134,7 +134,7 @@ def join(state: ClusterState, host: Host, window: wire.Window) -> Iterator[Joine
                 of_op[host.agent] = row.durations_us
         if may_be_met(state, host, key) or _is_overdue(windows) or _too_many(windows):
             layout = layouts(state).get(key)
-            yield Joined(key, layout, windows, _evaluate(state, key, windows, layout))
+            yield EvaluatedProgram(key, layout, windows, _evaluate(state, key, windows, layout))
 
 
 def _windows_of(state: ClusterState, key: ProgramKey) -> ProgramWindows:
@@ -219,7 +219,9 @@ def _too_many(windows: ProgramWindows) -> list[LaunchId]:
     return list(windows.pending)[: max(1, len(windows.pending) // 4)]
 
 
-def _close(windows: ProgramWindows, pending: Pending, layout: Layout | None, expected: set[str]) -> set[str]:
+def _close(
+    windows: ProgramWindows, pending: PendingLaunch, layout: Layout | None, expected: set[str]
+) -> set[str]:
     """Time the ops of a launch and return those that could be timed."""
     if not are_one(pending, layout):
         windows.unmatched += 1

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import ItemsView, Iterable, Iterator, Sequence
 
     from jaxtop.model.collectives.layout import Layout
-    from jaxtop.model.windows import Durations, Grouped, Groups, Team
+    from jaxtop.model.windows import CollectiveGroups, Durations, Groups, Team
 
 # At most this many instances (groups times rounds) of one launch are kept, chosen at even intervals.
 MAX_INSTANCES = 64
@@ -26,7 +26,7 @@ class Participants(NamedTuple):
     """The participants of a collective, and the places whose processes are not expected to report."""
 
     layout: Layout
-    grouped: Grouped
+    grouped: CollectiveGroups
     without_report: set[int]
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from jaxtop.model.state import ClusterState
-    from jaxtop.model.windows import Grouped, ProgramKey, ProgramWindows, TeamUnit, Timing
+    from jaxtop.model.windows import CollectiveGroups, ProgramKey, ProgramWindows, TeamUnit, Timing
 
 ENOUGH_LAUNCHES = 6
 ENOUGH_WINDOWS = 4
@@ -90,7 +90,10 @@ def judge(key: ProgramKey, windows: ProgramWindows, op: str, at_least_us: float)
 
 
 def straggler_of(
-    cluster: ClusterState, grouped: Grouped | None, verdicts: Sequence[Straggler], waits: Mapping[int, int]
+    cluster: ClusterState,
+    grouped: CollectiveGroups | None,
+    verdicts: Sequence[Straggler],
+    waits: Mapping[int, int],
 ) -> Straggler | None:
     """Return the unit that is latest of those judged late; of a process, the device that waits least."""
     if not verdicts or grouped is None:
@@ -178,7 +181,7 @@ def straggler_in(
     launch_us = median(each.launch_us for each in launches[-len(recent) :])
     notable_us = max(at_least_us, MIN_SHARE_OF_LAUNCH * launch_us)
     leads = [[_lead(waits, suspect) for waits in window] for window in windows]
-    agreeing = _agreeing(leads, hysteresis * notable_us / 2, tolerated=is_named)
+    agreeing = _agreeing_windows(leads, hysteresis * notable_us / 2, tolerated_windows=1 if is_named else 0)
     if agreeing < windows_needed:
         return None
     agreeing = min(agreeing, MAX_WINDOWS)
@@ -218,17 +221,17 @@ def _lead_by_chance(
     return max(
         chance * OWN_SPREADS * _sigma(own),
         chance * SPREADS * spread(_joined(windows), suspect),
-        TIMES_USUAL_LEAD * _usual(windows, len(windows) - agreeing),
+        TIMES_USUAL_LEAD * _usual_lead(windows, len(windows) - agreeing),
     )
 
 
-def _agreeing(leads: Sequence[Sequence[int]], least: float, *, tolerated: int) -> int:
+def _agreeing_windows(leads: Sequence[Sequence[int]], least: float, *, tolerated_windows: int) -> int:
     """Return how many of the last windows agree that a unit comes last, with a median lead of at least this.
 
-    Up to `tolerated` windows may disagree, but not the oldest of those that are counted.
+    Up to `tolerated_windows` windows may disagree, but not the oldest of those that are counted.
     """
     odd = [i for i, each in enumerate(reversed(leads)) if median(each) < least]
-    agreeing = next(iter(odd[tolerated:]), len(leads))
+    agreeing = next(iter(odd[tolerated_windows:]), len(leads))
     while agreeing - 1 in odd:
         agreeing -= 1
     return agreeing
@@ -267,13 +270,13 @@ def spread(launches: Sequence[Sequence[int]], suspect: int | None = None) -> flo
     return found[(len(found) - 1) // 2] if found else 0.0
 
 
-def _usual(windows: Sequence[Sequence[Sequence[int]]], earlier: int) -> float:
+def _usual_lead(windows: Sequence[Sequence[Sequence[int]]], earlier: int) -> float:
     """Return the largest lead of a last unit in earlier windows, where the last unit kept changing.
 
     A unit that led in several consecutive windows was late and has recovered, so its lead is not usual. The
     unit that led in the oldest windows is left out, because it is unknown since when it led.
     """
-    led = [_led(window) for window in windows]
+    led = [_leader(window) for window in windows]
     worst, at = 0.0, 0
     for _, turn in groupby(led, key=lambda each: each[0]):
         leads = [lead for _, lead in turn]
@@ -283,7 +286,7 @@ def _usual(windows: Sequence[Sequence[Sequence[int]]], earlier: int) -> float:
     return worst
 
 
-def _led(window: Sequence[Sequence[int]]) -> tuple[int, float]:
+def _leader(window: Sequence[Sequence[int]]) -> tuple[int, float]:
     """Return the unit that came last in a window, and by how much."""
     suspect = _suspect(window)
     return suspect, median(_lead(waits, suspect) for waits in window)

@@ -23,7 +23,7 @@ SHORTEST_RATE_MS = 1000
 MAX_SAMPLED = 8
 
 
-class Unsplit(NamedTuple):
+class UnsplitLaunches(NamedTuple):
     """The launches a second of several programs of one name together, where they cannot be split."""
 
     per_second: float
@@ -35,7 +35,7 @@ class LaunchRates(NamedTuple):
 
     of_function: Mapping[str, float]
     of_program: Mapping[tuple[str, str | None], float]
-    unsplit: Mapping[str, Unsplit]
+    unsplit: Mapping[str, UnsplitLaunches]
 
     def rate_of(self, name: str, fingerprint: str | None) -> float | None:
         """Return the rate of a program; None if it is unknown or cannot be split."""
@@ -66,7 +66,7 @@ def launch_rates_of(host: Host) -> LaunchRates:
             of_function[name] = max((count - before[function]) / seconds, of_function.get(name, 0.0))
     variants = _variants(host)
     of_program: dict[tuple[str, str | None], float] = {}
-    unsplit: dict[str, Unsplit] = {}
+    unsplit: dict[str, UnsplitLaunches] = {}
     for name, rate in of_function.items():
         loaded = variants.get(name) or {key[1]: 0 for key in host.inventories if key[0] == name}
         counts = _counted(host, name, loaded)
@@ -76,7 +76,7 @@ def launch_rates_of(host: Host) -> LaunchRates:
         elif loaded and total and None not in counts:
             of_program.update({(name, each): rate * counts.get(each, 0) / total for each in loaded})
         else:
-            unsplit[name] = Unsplit(rate, len(loaded))
+            unsplit[name] = UnsplitLaunches(rate, len(loaded))
     return LaunchRates(of_function, of_program, unsplit)
 
 

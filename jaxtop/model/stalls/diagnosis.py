@@ -55,12 +55,12 @@ def has_resumed(cluster: ClusterState, run: str, at: float) -> bool:
     return any(still_of(host) is None for host in _case(cluster, run, at).heard)
 
 
-def _case(cluster: ClusterState, run: str, at: float) -> _Diagnosed:
+def _case(cluster: ClusterState, run: str, at: float) -> _StallDiagnosis:
     members = next((each.members for each in run_members(cluster) if each.id == run), ())
-    return _Diagnosed([host for host, _ in members if run_of(host) == run], at)
+    return _StallDiagnosis([host for host, _ in members if run_of(host) == run], at)
 
 
-class _Diagnosed(Case):
+class _StallDiagnosis(Case):
     """The cause of a stall, in words."""
 
     def diagnosis(self, run: str) -> Diagnosis:

@@ -24,7 +24,7 @@ MIN_VALUES = 8
 _DEVIATION = 1.4826
 
 
-class Usual(NamedTuple):
+class UsualLoss(NamedTuple):
     """The median of a loss, and the value above which it is high."""
 
     median: float
@@ -77,7 +77,7 @@ def may_be_high(loss: LossValues, value: float, share: float) -> bool:
     return least <= 0 or value > (1 + share) * least
 
 
-def usual(loss: LossValues, share: float, spreads: float) -> Usual | None:
+def usual(loss: LossValues, share: float, spreads: float) -> UsualLoss | None:
     """Return what was usual before the last value; None while that is unknown.
 
     A value is high if it exceeds the median by this share of it, and by this many times the usual spread.
@@ -88,4 +88,4 @@ def usual(loss: LossValues, share: float, spreads: float) -> Usual | None:
     middle = median(values)
     spread = _DEVIATION * median([abs(each - middle) for each in values])
     margin = max(spreads * spread, share * abs(middle))
-    return Usual(middle, middle + margin) if margin else None  # a loss of 0 has no scale
+    return UsualLoss(middle, middle + margin) if margin else None  # a loss of 0 has no scale

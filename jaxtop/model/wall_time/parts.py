@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 MAX_BUSY = 1.15
 
 
-class Busy(NamedTuple):
+class BusyShares(NamedTuple):
     """The shares of wall time that programs take by rates and durations: may be more than there is.
 
     `unsplit` is the share of programs whose exposed communication is unknown. `communication` has no waits.
@@ -53,7 +53,7 @@ class OwnParts(NamedTuple):
     """The parts of a process by its own figures, and the time in programs that they were made of."""
 
     parts: Parts
-    busy: Busy
+    busy: BusyShares
 
 
 def own_parts(cluster: ClusterState, now: float) -> Mapping[str, OwnParts]:
@@ -76,7 +76,7 @@ def with_lateness(own: OwnParts | None, gap: float, delayed: float, wait: float 
 
     That wait replaces the one in windows, which are few and may be old. What is then left over is unknown.
     """
-    parts, busy = own or (Parts(0.0, 0.0, 0.0, 0.0, 1.0), Busy())
+    parts, busy = own or (Parts(0.0, 0.0, 0.0, 0.0, 1.0), BusyShares())
     if wait is None and gap <= parts.host_gap:
         return parts._replace(delayed=min(delayed, parts.host_gap))
     gap = max(gap, parts.host_gap)
@@ -163,7 +163,7 @@ def _parts(host: Host, measured: MeasuredLaunches) -> OwnParts | None:
         None if host.pulse_at is None else host.pulse_at - age,
     )
     once = measured.overlap
-    taken = Busy(compute * once, (exposed - waiting) * once, waiting * once, unsplit * once)
+    taken = BusyShares(compute * once, (exposed - waiting) * once, waiting * once, unsplit * once)
     return OwnParts(its_parts, taken)
 
 

@@ -86,7 +86,7 @@ def _derived_column(figure: Figure) -> Column[HostRow]:
         if value is None or not isfinite(value):
             return write_value(value)  # as words, which need no sign
         words = (SIGN if figure.judged(value) else "") + write_value(value)
-        if figure.is_of_operations and row.rhythm is not None and row.rhythm.flops_at_least:
+        if figure.is_operation_bound and row.rhythm is not None and row.rhythm.flops_at_least:
             return units.bound(words, at_least=True)
         return f"~{words}" if figure.is_estimate else words
 

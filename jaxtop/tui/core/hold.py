@@ -1,19 +1,19 @@
-"""Keeps what is shown for a while, although its figures change all the time."""
+"""A value on screen that stays for a while, although its figures change all the time."""
 
 from __future__ import annotations
 
 
-class Hold:
-    """Decides whether what is shown stays. In a replay time may go backwards, and some rows have none."""
+class StickyValue:
+    """Decides whether a shown value stays. In a replay time may go backwards, and some rows have none."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._shown: object = None
         self._since = float("-inf")
 
-    def lasts(self, shown: object, at: float | None) -> bool:
-        """Return whether this has been shown for less than that time; if not, it is shown from now on."""
-        if at is not None and shown == self._shown and 0.0 <= at - self._since < self._seconds:
+    def lasts(self, value: object, at: float | None) -> bool:
+        """Return whether this value was shown for less than that time; if not, show it from now on."""
+        if at is not None and value == self._shown and 0.0 <= at - self._since < self._seconds:
             return True
-        self._shown, self._since = shown, float("-inf") if at is None else at
+        self._shown, self._since = value, float("-inf") if at is None else at
         return False

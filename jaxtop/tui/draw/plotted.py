@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from jaxtop.tui.draw.plot import Points
 
 
-class Beside(StrEnum):
+class PlotComparison(StrEnum):
     """The others whose lines are drawn for comparison."""
 
     ALONE = "alone"
@@ -61,25 +61,29 @@ def is_of_device(figure: Figure) -> bool:
     return figure.scope is Scope.DEVICE
 
 
-def ways(figure: Figure) -> tuple[Beside, ...]:
-    return tuple(Beside) if is_of_device(figure) else (Beside.ALONE, Beside.HOSTS)
+def ways(figure: Figure) -> tuple[PlotComparison, ...]:
+    return tuple(PlotComparison) if is_of_device(figure) else (PlotComparison.ALONE, PlotComparison.HOSTS)
 
 
 def peers(
-    moment: Moment, figure: Figure, host: Host, device: DeviceView | None, beside: Beside
+    moment: Moment, figure: Figure, host: Host, device: DeviceView | None, beside: PlotComparison
 ) -> list[PlotSubject]:
     """Return all devices or hosts that could have a line. Reads current values only, not the history."""
-    if is_of_device(figure) and beside is not Beside.HOSTS:
+    if is_of_device(figure) and beside is not PlotComparison.HOSTS:
         return [
             _device(figure, each)
             for each in moment.device_views
             if each.agent == host.agent
-            and (beside is Beside.DEVICES or (device is not None and each.id == device.id))
+            and (beside is PlotComparison.DEVICES or (device is not None and each.id == device.id))
         ]
     return [
         _host(figure, view.current)
         for view in moment.host_views
-        if (run_of(view.host) == run_of(host) if beside is Beside.HOSTS else view.host.agent == host.agent)
+        if (
+            run_of(view.host) == run_of(host)
+            if beside is PlotComparison.HOSTS
+            else view.host.agent == host.agent
+        )
         if figure.scope is not Scope.SCRIPT or _reports(view.host, figure.field)
     ]
 

@@ -10,8 +10,8 @@ from jaxtop.base import units
 from jaxtop.model import DEVICE_FIGURES, FIGURES, MEMORY, Figure, MeshView, recent
 from jaxtop.model.devices import errors, slowed
 from jaxtop.model.figure_type import Level
-from jaxtop.tui.columns.devices import DeviceRow, DeviceScene, empty, id_column
-from jaxtop.tui.columns.figures import Reported, figures_by_rank, measured, past, with_bar
+from jaxtop.tui.columns.devices import DeviceRow, DeviceRowContext, empty, id_column
+from jaxtop.tui.columns.figures import ReportedNames, figures_by_rank, measured, past, with_bar
 from jaxtop.tui.columns.hosts import state_column
 from jaxtop.tui.core.moment import EMPTY, Moment, Selection
 from jaxtop.tui.core.palette import SIGN, Palette
@@ -64,7 +64,7 @@ _NOWHERE: dict[int, int] = {}
 
 
 @dataclass(frozen=True)
-class FigureScene(DeviceScene):
+class FigureRowContext(DeviceRowContext):
     """The data that all rows of one moment share."""
 
     axes: MeshAxes
@@ -84,19 +84,19 @@ class FigureScene(DeviceScene):
 class FigureRow(DeviceRow):
     """One device and its coordinates in the mesh."""
 
-    scene: FigureScene
+    context: FigureRowContext
 
     def coordinate(self, axis: str) -> int | None:
-        return self.scene.axes.coordinates.get((self.device.run, axis), _NOWHERE).get(self.device.id)
+        return self.context.axes.coordinates.get((self.device.run, axis), _NOWHERE).get(self.device.id)
 
     @property
     def fill(self) -> float | None:
         """The length of its bar: the share of the limit where limits are known, else of the largest use."""
-        if self.scene.has_limits:
+        if self.context.has_limits:
             return self.device.used_share
-        if self.device.used_bytes is None or not self.scene.most:
+        if self.device.used_bytes is None or not self.context.most:
             return None
-        return self.device.used_bytes / self.scene.most
+        return self.device.used_bytes / self.context.most
 
 
 def _coords(row: FigureRow) -> str:
@@ -127,7 +127,7 @@ def _history(figure: Figure) -> Column[FigureRow]:
     return past(
         figure,
         lambda row: row.device.read(figure),
-        lambda row: (row.scene.moment.cluster, row.device.agent, row.device.position),
+        lambda row: (row.context.moment.cluster, row.device.agent, row.device.position),
         lambda row: row.state.is_silent,
     )
 
@@ -190,24 +190,24 @@ def _figures(reported: Collection[str], among: Iterable[Figure]) -> Iterator[Col
 
 
 def columns_for(
-    scene: FigureScene, reported: Collection[str] = (), followed: str | None = None
+    context: FigureRowContext, reported: Collection[str] = (), followed: str | None = None
 ) -> tuple[Column[FigureRow], ...]:
     """Return the columns, with one for each axis of the mesh and one for each reported figure.
 
     The history column shows the followed figure if there is one, else utilisation, else memory.
     """
     usual = FIGURES["utilization"] if "utilization" in reported else MEMORY
-    axes = [_axis(name, size) for name, size in scene.axes.sizes.items()]
+    axes = [_axis(name, size) for name, size in context.axes.sizes.items()]
     first = list(_figures(reported, _FIRST))
     memory = [
         # Users know the column, which they may choose or sort by, as "memory".
         *(replace(column, key="memory") for column in _figures((MEMORY.name,), (MEMORY,))),
-        _gauge("of limit" if scene.has_limits else "of largest"),
+        _gauge("of limit" if context.has_limits else "of largest"),
     ]
     return (
         id_column(),
         words_column("host", "host", 12, lambda row: row.device.hostname, flexible=True),
-        *((words_column("run", "run", 12, lambda row: row.run),) if len(scene.moment.runs) > 1 else ()),
+        *((words_column("run", "run", 12, lambda row: row.run),) if len(context.moment.runs) > 1 else ()),
         ordinal_column("process", "proc", 4, lambda row: row.device.process_index),
         # Hardware figures come before the axes, so that they are visible on narrow terminals too.
         *((*memory, *first, *axes) if first else (*axes, *memory)),
@@ -226,7 +226,7 @@ def columns_for(
         ),
         words_column("source", "source", 9, lambda row: row.device.memory_source),
         ordinal_column("local", "local", 5, lambda row: row.device.local_id),
-        *((_COORDS,) if scene.has_coords else ()),
+        *((_COORDS,) if context.has_coords else ()),
         words_column("kind", "kind", 12, lambda row: row.device.kind, flexible=True),
     )
 
@@ -240,9 +240,9 @@ class DevicesScreen(DeviceTablePane[FigureRow]):
     """
 
     def __init__(self) -> None:
-        super().__init__(columns_for(FigureScene(EMPTY, MeshAxes([]))), self._understand)
+        super().__init__(columns_for(FigureRowContext(EMPTY, MeshAxes([]))), self._understand)
         self._axes = MeshAxes([])
-        self._reported = Reported()
+        self._reported = ReportedNames()
         self._pane = Detail(id="device-pane")
 
     def compose(self) -> ComposeResult:
@@ -257,9 +257,9 @@ class DevicesScreen(DeviceTablePane[FigureRow]):
     def _prepare(self, moment: Moment) -> None:
         if self._axes.meshes != moment.mesh_views:
             self._axes = MeshAxes(moment.mesh_views)
-        scene = FigureScene(moment, self._axes)
-        self.table.update_columns(columns_for(scene, self._reported.see(moment), self._followed))
-        rows = [FigureRow(device, scene) for device in moment.device_views]
+        context = FigureRowContext(moment, self._axes)
+        self.table.update_columns(columns_for(context, self._reported.see(moment), self._followed))
+        rows = [FigureRow(device, context) for device in moment.device_views]
         self.table.update_rows(rows, empty(moment), at=moment.now)
 
     def _draw(self) -> None:

@@ -13,7 +13,7 @@ from jaxtop.model.hosts import seen_by
 from jaxtop.model.shares import shares_of
 from jaxtop.model.wall_time.step_parts import parts_of_hosts
 from jaxtop.tui.columns.devices import tone
-from jaxtop.tui.columns.figures import Reported
+from jaxtop.tui.columns.figures import ReportedNames
 from jaxtop.tui.columns.host_row import HostRow
 from jaxtop.tui.columns.hosts import FOLLOWED, PINNED_COLUMNS, STEP, columns_for, reported_steps
 from jaxtop.tui.core.moment import EMPTY, Moment, Selection
@@ -72,7 +72,7 @@ class HostsScreen(TablePane[Table[HostRow]]):
                 understand=lambda typed: understand(typed, OF_HOSTS, self.table.columns),
             )
         )
-        self._reported = Reported()
+        self._reported = ReportedNames()
         self._step_figures: frozenset[str] = frozenset()
         self._pane = Detail(id="host-pane")
 

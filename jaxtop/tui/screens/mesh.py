@@ -15,7 +15,7 @@ from jaxtop.tui.core.text import writer
 from jaxtop.tui.draw.legend import legend, printable
 from jaxtop.tui.draw.mesh.arranger import Arrangement, Arranger
 from jaxtop.tui.draw.mesh.layouts import EMPTY_PLAN
-from jaxtop.tui.draw.mesh.means import Spoken
+from jaxtop.tui.draw.mesh.means import AxisNames
 from jaxtop.tui.draw.mesh.scene import CellTrend, GridScene
 from jaxtop.tui.draw.mesh.switches import switches_of, with_metrics
 from jaxtop.tui.draw.panes.device import DeviceSubject, detail
@@ -277,7 +277,7 @@ class MeshScreen(ScreenPane):
 
     def _means_scene(self, late: frozenset[int]) -> MeansScene:
         arranger, plan, reading = self._arranger, self._grid.plan, self._read()
-        ink, spoken = self.ink.on(reading.scale), Spoken(plan.rows, plan.columns)
+        ink, spoken = self.ink.on(reading.scale), AxisNames(plan.rows, plan.columns)
         return MeansScene(arranger.axes, reading, arranger.devices, late, ink, spoken)
 
     def _draw_lines(self) -> None:

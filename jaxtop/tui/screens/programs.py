@@ -298,7 +298,7 @@ class ProgramsScreen(TablePane[Table[ProgramRow]]):
     def action_buffers(self) -> None:
         """Ask a process of the program under the cursor what holds memory at the peaks of its programs."""
         if self.table.row is not None:
-            self.post_message(ScreenPane.Asked("peaks", self.table.row.view.agents))
+            self.post_message(ScreenPane.Requested("peaks", self.table.row.view.agents))
 
     def _chosen(self, row: Any) -> None:
         """Open the first host that has a different program, else the first that has this one."""

@@ -11,7 +11,7 @@ from textual.scroll_view import ScrollView
 from jaxtop.tui.core.palette import Palette, palette_of
 from jaxtop.tui.draw import table_lines as draw
 from jaxtop.tui.draw.table import Column, Row, RowQuery
-from jaxtop.tui.widgets.sideways import Sideways
+from jaxtop.tui.widgets.sideways import ColumnScroll
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,7 +39,7 @@ class ColumnedView(ScrollView, Generic[Row]):
         super().__init__()
         self._lines: list[Strip] = []
         self._query = RowQuery(columns, sort, understand)
-        self._sideways: Sideways[Row] = Sideways(self._query.columns, pinned)
+        self._sideways: ColumnScroll[Row] = ColumnScroll(self._query.columns, pinned)
 
     def draw_line(self, y: int, palette: Palette) -> Strip:
         """Return a line of the view, of which the first is the header."""

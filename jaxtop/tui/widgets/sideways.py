@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-class Sideways(Generic[Row]):
+class ColumnScroll(Generic[Row]):
     """The columns that are in view, and how far the user scrolled them to the side."""
 
     def __init__(self, columns: Sequence[Column[Row]], pinned: int) -> None:

@@ -497,7 +497,7 @@ class TestTheKey:
             assert "capturing" not in stage.line("facts")
             assert "run-captures" in " ".join(stage.said)
 
-        play(act, *builders.well(), ask=lambda *_: None, capturer=capturer)
+        play(act, *builders.well(), request_sender=lambda *_: None, capturer=capturer)
 
     def test_of_two_runs_none_is_taken(self):
         cluster = builders.folded(builders.well(processes=2))

@@ -14,8 +14,8 @@ import pytest
 
 from jaxtop import wire
 from jaxtop.export.json import to_document
-from jaxtop.features.mcp.asking import Asking, CannotAnswer
 from jaxtop.features.mcp.bounded import LEFT_OUT, MAX_BYTES, fitted, page, size
+from jaxtop.features.mcp.command_runner import CommandRunner, NoReply
 from jaxtop.features.mcp.tools import PARTS, Tools
 from tests import builders
 from tests.builders import NOW
@@ -175,9 +175,9 @@ def test_the_parts_are_the_lists_of_a_snapshot():
 
 @pytest.mark.usefixtures("home")
 def test_a_command_that_does_not_answer_is_ended(monkeypatch):
-    monkeypatch.setattr("jaxtop.features.mcp.asking.BEYOND_S", 0.0)
-    with pytest.raises(CannotAnswer, match="has not answered for 0 s"):
-        asyncio.run(Asking().ask("snapshot"))
+    monkeypatch.setattr("jaxtop.features.mcp.command_runner.BEYOND_S", 0.0)
+    with pytest.raises(NoReply, match="has not answered for 0 s"):
+        asyncio.run(CommandRunner().run("snapshot"))
 
 
 def test_a_target_of_the_server_is_for_questions_that_name_none():

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.features.planning.model.memory import Explained, Uses, uses_of
+from jaxtop.features.planning.model.memory import ExplainedBytes, Uses, uses_of
 from jaxtop.features.planning.model.plan import PlacedArray
 from jaxtop.features.planning.model.sharding import place_one, tests_of
 
@@ -50,7 +50,7 @@ class RunArrays:
         self.today = today
         self._uses = uses_of(today)
         self._kinds = _kinds(today.tensors, self._uses)
-        self._ruled: dict[tuple[ShardingRule, ...], _Ruled] = {}
+        self._ruled: dict[tuple[ShardingRule, ...], _RuledKinds] = {}
 
     def kinds(self, axes: Axes, rules: tuple[ShardingRule, ...]) -> Today:
         """Return the run with kinds as its arrays, where these rules mean all arrays of a kind or none.
@@ -60,7 +60,7 @@ class RunArrays:
         """
         return self._ruled_by(axes, rules).today
 
-    def _ruled_by(self, axes: Axes, rules: tuple[ShardingRule, ...]) -> _Ruled:
+    def _ruled_by(self, axes: Axes, rules: tuple[ShardingRule, ...]) -> _RuledKinds:
         tests = tests_of(self.today, axes, rules)
         if rules not in self._ruled:
             self._ruled[rules] = _split(self.today, self._uses, self._kinds, rules, tests)
@@ -86,7 +86,7 @@ class RunArrays:
         )
 
 
-class _Ruled(NamedTuple):
+class _RuledKinds(NamedTuple):
     """Kinds such that a rule is about all arrays of a kind or about none."""
 
     today: Today
@@ -128,7 +128,7 @@ def _kind(tensors: Sequence[Tensor], members: Sequence[int]) -> ArrayKind:
     return ArrayKind(first, every, tuple(members))
 
 
-def _members_among(explained: Explained | None, kinds: Sequence[ArrayKind]) -> Explained | None:
+def _members_among(explained: ExplainedBytes | None, kinds: Sequence[ArrayKind]) -> ExplainedBytes | None:
     if explained is None:
         return None
     taken = frozenset(i for i, kind in enumerate(kinds) if kind.members[0] in explained.members)
@@ -141,7 +141,7 @@ def _split(
     kinds: Sequence[ArrayKind],
     rules: tuple[ShardingRule, ...],
     tests: Sequence[Callable[[Tensor], bool]],
-) -> _Ruled:
+) -> _RuledKinds:
     """Return the kinds, split where a rule means some of their arrays only."""
     found: list[tuple[ArrayKind, tuple[ShardingRule, ...]]] = []
     for kind in kinds:
@@ -156,7 +156,7 @@ def _split(
             found += [(_kind(today.tensors, members), meant) for meant, members in by_rules.items()]
     found.sort(key=lambda each: each[0].members[0])
     split = tuple(kind for kind, _ in found)
-    return _Ruled(
+    return _RuledKinds(
         replace(today, tensors=tuple(kind.every for kind in split)),
         Uses(*(_members_among(each, split) for each in uses)),
         split,

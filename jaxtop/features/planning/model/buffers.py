@@ -28,7 +28,7 @@ MAX_DIMENSIONS = 8
 MAX_AXES = 5
 
 
-class Rescaled(NamedTuple):
+class RescaledTemporaries(NamedTuple):
     """The bounds of the listed temporaries on a candidate, and the bytes of today that they explain."""
 
     low: float
@@ -36,7 +36,7 @@ class Rescaled(NamedTuple):
     explained: int
 
 
-def rescaled(today: Today, axes: Axes, placed: Sequence[PlacedArray]) -> Rescaled | None:
+def rescaled(today: Today, axes: Axes, placed: Sequence[PlacedArray]) -> RescaledTemporaries | None:
     """Return the bounds of the temporaries at the peak; None unless a process has sent what they are."""
     peak = today.peak
     listed = [each for each in peak.buffers if each.kind == "temporary"] if peak is not None else []
@@ -51,7 +51,7 @@ def rescaled(today: Today, axes: Axes, placed: Sequence[PlacedArray]) -> Rescale
             low += each.bytes * min(found)
             high += each.bytes * max(found)
             explained += each.bytes
-    return Rescaled(low, high, explained)
+    return RescaledTemporaries(low, high, explained)
 
 
 class _Reader:

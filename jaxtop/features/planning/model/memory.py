@@ -34,7 +34,7 @@ class PredictedMemory(NamedTuple):
     assumptions: tuple[str, ...]
 
 
-class Explained(NamedTuple):
+class ExplainedBytes(NamedTuple):
     """The arrays that make up a number of bytes of today, by position, their variables, and what is left."""
 
     members: frozenset[int] = frozenset()
@@ -48,8 +48,8 @@ class Uses(NamedTuple):
     None where the program or its sizes are unknown.
     """
 
-    arguments: Explained | None
-    results: Explained | None
+    arguments: ExplainedBytes | None
+    results: ExplainedBytes | None
 
 
 class _Part(NamedTuple):
@@ -139,7 +139,7 @@ def _predicted(today: Today, axes: Axes, placed: Sequence[PlacedArray], uses: Us
 
 
 def _rescaled(
-    figure: str, today: Today, axes: Axes, placed: Sequence[PlacedArray], explained: Explained
+    figure: str, today: Today, axes: Axes, placed: Sequence[PlacedArray], explained: ExplainedBytes
 ) -> _Part:
     """Return bytes of today that mostly belong to arrays, on a candidate."""
     held = sum(placed[i].bytes_per_device * placed[i].tensor.count for i in explained.members)
@@ -158,7 +158,9 @@ def _rescaled(
     return _Part(figure, max(0, held + low), max(0, held + high), source)
 
 
-def _assumptions(today: Today, arguments: Explained, compiled: CompiledCandidate | None) -> Iterable[str]:
+def _assumptions(
+    today: Today, arguments: ExplainedBytes, compiled: CompiledCandidate | None
+) -> Iterable[str]:
     program = today.program
     if program is not None and program.devices not in (None, len(today.device_ids)):
         yield f"the step's program runs on {program.devices} devices, the mesh has {len(today.device_ids)}"
@@ -189,7 +191,9 @@ def uses_of(today: Today) -> Uses:
     if beyond is None:
         return Uses(arguments, None)
     results = _explained(today, beyond)
-    return Uses(arguments, Explained(rest=beyond) if abs(results.rest) > SIZE_TOLERANCE * beyond else results)
+    return Uses(
+        arguments, ExplainedBytes(rest=beyond) if abs(results.rest) > SIZE_TOLERANCE * beyond else results
+    )
 
 
 def _new_results(today: Today) -> int | None:
@@ -200,7 +204,7 @@ def _new_results(today: Today) -> int | None:
     return peak.result_bytes if peak is not None and not peak.why_not else None
 
 
-def _explained(today: Today, size: int) -> Explained:
+def _explained(today: Today, size: int) -> ExplainedBytes:
     """Return the named arrays whose bytes on a device come closest to this size.
 
     The arrays of a variable with one role belong together.
@@ -217,7 +221,7 @@ def _explained(today: Today, size: int) -> Explained:
         tuple((each, role is not None) for each, (_, role) in zip(sizes, units, strict=True)), size
     )
     taken = [each for number, each in enumerate(units.items()) if number in chosen]
-    return Explained(
+    return ExplainedBytes(
         frozenset(i for _, members in taken for i in members),
         tuple(sorted({variable for (variable, _), _ in taken})),
         size - sum(sizes[number] for number in chosen),

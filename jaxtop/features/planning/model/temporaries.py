@@ -29,7 +29,7 @@ BUFFERS_LOW, BUFFERS_HIGH = 0.5, 1.5
 GRADIENT_COPIES = 2
 
 
-class Needed(NamedTuple):
+class BytesNeeded(NamedTuple):
     """The bounds of a number of bytes, and how they were found."""
 
     low: float
@@ -45,13 +45,13 @@ def temporary_bytes(today: Today) -> int | None:
     return peak.temporary_bytes if peak is not None and not peak.why_not else None
 
 
-def temporaries(today: Today, axes: Axes, placed: Sequence[PlacedArray]) -> Needed | None:
+def temporaries(today: Today, axes: Axes, placed: Sequence[PlacedArray]) -> BytesNeeded | None:
     """Return the bounds of the temporaries of the step's program; None where they are unknown today."""
     now = temporary_bytes(today)
     if now is None:
         return None
     if is_as_today(today, axes, placed):
-        return Needed(now, now, "the compiler's figure")
+        return BytesNeeded(now, now, "the compiler's figure")
     small, large = ratios(today, axes, placed)
     left, added = _moved_bytes(today, axes, placed)
     low = max(0.0, now - left) * small * (1 - SLACK)
@@ -67,7 +67,7 @@ def temporaries(today: Today, axes: Axes, placed: Sequence[PlacedArray]) -> Need
         source += f"; up to {in_bytes(left)} of today serve to gather and reduce, and may go"
     if added:
         source += f"; up to {in_bytes(added)} more to gather and reduce"
-    return Needed(low, high, source)
+    return BytesNeeded(low, high, source)
 
 
 def scaled(today: Today, axes: Axes, placed: Sequence[PlacedArray], size: float) -> tuple[float, float]:

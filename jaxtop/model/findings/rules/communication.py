@@ -122,7 +122,7 @@ def _communication_bound(facts: RunFacts) -> Iterator[Finding]:
     )
 
 
-class _Small(NamedTuple):
+class _SmallCollectives(NamedTuple):
     """Small collectives of one program from one place of the script."""
 
     views: list[CollectiveView]
@@ -143,7 +143,7 @@ def _small_collectives(facts: RunFacts) -> Iterator[Finding]:
     for views in groups.values():
         times = sum(each.times or 0 for each in views)
         if times >= many:
-            small.append(_Small(views, times, sum(map(_small_us_per_second, views)) / 1e6))
+            small.append(_SmallCollectives(views, times, sum(map(_small_us_per_second, views)) / 1e6))
     small = [each for each in small if each.share >= least]
     if not small:
         return

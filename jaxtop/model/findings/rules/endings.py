@@ -135,7 +135,7 @@ def _ended_early(facts: RunFacts) -> Iterator[Finding]:
 RULES = (
     Rule(
         name="crashed",
-        is_of_the_end=True,
+        applies_after_exit=True,
         title="Crashed",
         threshold="the script of a process ended with an exception that it did not catch; an interrupt by "
         "the user is none",
@@ -152,7 +152,7 @@ RULES = (
     ),
     Rule(
         name="ended_early",
-        is_of_the_end=True,
+        applies_after_exit=True,
         title="Ended early",
         threshold="the script of a process ended 15 s ago, and others of its run still run; a note while "
         "they make progress",

@@ -244,7 +244,7 @@ def _compiling(facts: RunFacts) -> Iterator[Finding]:
 RULES = (
     Rule(
         name="host_lost",
-        is_of_the_end=True,
+        applies_after_exit=True,
         title="Host lost",
         threshold="a process died, is stopped, blocked, gone or not reachable; a warning where it may run "
         "and the others go on; a note on a worker with devices of its own, which its parent may have ended",

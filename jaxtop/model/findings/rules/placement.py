@@ -41,7 +41,7 @@ UNEVEN_SHARE = Number("share", 0.25, "reported from this share of what the fulle
 RECENT = 5
 
 
-class _Whole(NamedTuple):
+class _WholeArrays(NamedTuple):
     """Large arrays on one device of a process, whose mesh has this many devices."""
 
     bytes: int
@@ -113,7 +113,7 @@ def _unused_devices_finding(facts: RunFacts, unused: Sequence[tuple[HostView, in
     )
 
 
-def _wholes(facts: RunFacts, view: HostView) -> list[_Whole]:
+def _wholes(facts: RunFacts, view: HostView) -> list[_WholeArrays]:
     host, cluster = view.host, facts.cluster
     inputs = host.hello, host.arrays
     return cluster.derived.of(
@@ -121,7 +121,7 @@ def _wholes(facts: RunFacts, view: HostView) -> list[_Whole]:
     )
 
 
-def _found(host: Host) -> Iterator[_Whole]:
+def _found(host: Host) -> Iterator[_WholeArrays]:
     mesh = _mesh_size(host.arrays)
     groups: dict[int, list[wire.ArrayGroup]] = defaultdict(list)
     held: Counter[int] = Counter()
@@ -135,7 +135,7 @@ def _found(host: Host) -> Iterator[_Whole]:
     least = MIN_SAVED_SHARE * on_device(host.arrays) if held else 0
     for device_id, size in held.items():
         if size >= least:
-            yield _Whole(size, device_id, groups[device_id], mesh)
+            yield _WholeArrays(size, device_id, groups[device_id], mesh)
 
 
 def _mesh_size(census: wire.Arrays) -> int:
@@ -150,7 +150,7 @@ def _mesh_size(census: wire.Arrays) -> int:
     return most if most > 1 else 0
 
 
-def _whole_array_finding(facts: RunFacts, whole: _Whole, view: HostView, devices: int) -> Finding:
+def _whole_array_finding(facts: RunFacts, whole: _WholeArrays, view: HostView, devices: int) -> Finding:
     largest = max(whole.groups, key=lambda group: group.bytes_per_device)
     line, more = line_of(largest.created), len(whole.groups) - 1
     name = largest.name or f"an array made at {line or 'an unknown line'}"

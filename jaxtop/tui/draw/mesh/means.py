@@ -44,7 +44,7 @@ def _getter(devices: tuple[int, ...]) -> Callable[[Sequence[float | None]], Sequ
 
 
 @dataclass(frozen=True)
-class Spoken:
+class AxisNames:
     """How axes are called: those that are the rows and columns of the picture are called so."""
 
     rows: str = ""
@@ -112,7 +112,7 @@ def sentence(
     reading: MetricReading,
     devices: Sequence[DeviceView],
     odd: Difference | None,
-    spoken: Spoken,
+    spoken: AxisNames,
 ) -> str:
     """Return by how much the axes differ, and where to look."""
     if not found or reading.end is None:

@@ -15,8 +15,8 @@ from jaxtop.tui.core.text import LATE
 from jaxtop.tui.draw.mesh.means import (
     Axis,
     AxisMeans,
+    AxisNames,
     Difference,
-    Spoken,
     difference,
     mean_of,
     means,
@@ -62,7 +62,7 @@ class MeansScene:
     devices: Sequence[DeviceView]
     late: frozenset[int]
     ink: Ink
-    spoken: Spoken
+    spoken: AxisNames
 
     @cached_property
     def means(self) -> list[AxisMeans]:

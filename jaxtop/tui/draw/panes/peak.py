@@ -12,7 +12,7 @@ from jaxtop.tui.core import text
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jaxtop.model import ArraysAtPeak, AtPeak, Buffer, Peak
+    from jaxtop.model import ArraysAtPeak, Buffer, DevicePeak, Peak
     from jaxtop.tui.core.palette import Palette
 
 MAX_LINES = 8
@@ -47,7 +47,7 @@ def _buffer(buffer: Buffer, palette: Palette) -> Text:
 
 
 def device_peak_lines(
-    label: str, peak: AtPeak | None, ago: Callable[[int], float], palette: Palette
+    label: str, peak: DevicePeak | None, ago: Callable[[int], float], palette: Palette
 ) -> list[Text]:
     """Return the lines on the peak of a device. `ago` converts a time of its agent to seconds ago."""
     if peak is None:

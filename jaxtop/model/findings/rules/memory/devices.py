@@ -45,7 +45,7 @@ GROWTH_WARNING_BYTES = Number(
 # Device memory
 
 
-class _Filling(NamedTuple):
+class _FillingDevice(NamedTuple):
     """A device that fills up, by a rough estimate."""
 
     minutes: float
@@ -53,7 +53,7 @@ class _Filling(NamedTuple):
     position: int
 
 
-class _Rising(NamedTuple):
+class _RisingDevice(NamedTuple):
     """A device whose memory keeps rising."""
 
     minutes: float
@@ -75,7 +75,7 @@ def _full_soon(facts: RunFacts) -> Iterator[Finding]:
         found = trend([(sample.at, device_entry(sample.used_bytes, each.position)) for sample in samples])
         if found is not None:
             free = (usable_bytes(each.view.current.pulse.devices, each.position) or 0) - found.top
-            rising.append(_Rising(max(0.0, free) / found.per_minute, found, each.view, each.position))
+            rising.append(_RisingDevice(max(0.0, free) / found.per_minute, found, each.view, each.position))
     soon = [each for each in rising if each.minutes < later]
     if soon:
         first = min(
@@ -84,7 +84,7 @@ def _full_soon(facts: RunFacts) -> Iterator[Finding]:
         yield _filling_finding(facts, first, len(soon))
 
 
-def _estimates(facts: RunFacts, view: HostView, within: float) -> Iterator[_Filling]:
+def _estimates(facts: RunFacts, view: HostView, within: float) -> Iterator[_FillingDevice]:
     """Yield the devices of a host that may be full soon, from a few samples at both ends of its history."""
     samples = facts.cluster.past_pulses.get(view.host.agent)
     if samples is None or len(samples) < MIN_POINTS:
@@ -98,10 +98,10 @@ def _estimates(facts: RunFacts, view: HostView, within: float) -> Iterator[_Fill
             continue
         until_full = max(0, limit - used) * minutes / (used - was)
         if until_full < within:
-            yield _Filling(until_full, view, position)
+            yield _FillingDevice(until_full, view, position)
 
 
-def _filling_finding(facts: RunFacts, each: _Rising, count: int) -> Finding:
+def _filling_finding(facts: RunFacts, each: _RisingDevice, count: int) -> Finding:
     pulse, host, rising, minutes = each.view.current.pulse, each.view.host, each.trend, each.minutes
     device_id = host.devices[each.position].id if host.devices else each.position
     grower = _reason(facts.growers, rising.per_minute)

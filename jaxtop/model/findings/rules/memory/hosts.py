@@ -88,7 +88,7 @@ _COLUMNS = {
 }
 
 
-class _Growing(NamedTuple):
+class _GrowingProcess(NamedTuple):
     """A process that grows, the minutes until its machine is full, and whether that has less free memory."""
 
     minutes: float | None
@@ -124,7 +124,7 @@ def _host_growth(facts: RunFacts) -> Iterator[Finding]:
         is_file = holder is Holder.FILES
         minutes = None if is_file else _until_host_is_full(view, rising, trend(machine))
         is_on_machine = not is_file and (gained(machine) or 0.0) >= least
-        growth = _Growing(minutes, rising, view, is_on_machine, holder)
+        growth = _GrowingProcess(minutes, rising, view, is_on_machine, holder)
         if rising.seconds >= MIN_TREND_S or _is_fast(growth):
             growing.append(growth)
     if growing:
@@ -175,7 +175,7 @@ def _grown(facts: RunFacts, view: HostView, past: Past) -> tuple[Trend, Holder] 
     return max(found, key=lambda each: (each[1] is not Holder.FILES, each[0].per_minute), default=None)
 
 
-def _is_fast(growth: _Growing) -> bool:
+def _is_fast(growth: _GrowingProcess) -> bool:
     """Return whether a machine is full so soon that nobody could react if the growth had to last longer."""
     minutes, rising, view, is_on_machine, _ = growth
     total = view.current.pulse.host.memory_total_bytes
@@ -219,7 +219,7 @@ def _until_host_is_full(view: HostView, rising: Trend, machine: Trend | None) ->
     return minutes_until_full(view.current.pulse.host, rates)
 
 
-def _growth_finding(facts: RunFacts, growing: list[_Growing]) -> Finding:
+def _growth_finding(facts: RunFacts, growing: list[_GrowingProcess]) -> Finding:
     worst = min(growing, key=lambda each: (not each.is_on_machine, each.minutes is None, each.minutes or 0.0))
     minutes, rising, view, is_on_machine, holder = worst
     host, sample = view.host, view.current.pulse.host

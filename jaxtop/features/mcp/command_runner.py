@@ -25,11 +25,11 @@ FRESH_S, MAX_KEPT = 60.0, 4
 MAX_NOTES, LONGEST_NOTE = 10, 300
 
 
-class CannotAnswer(Exception):
+class NoReply(Exception):
     """Why there is no answer, in one line."""
 
 
-class PrintedAnswer(NamedTuple):
+class CommandReply(NamedTuple):
     """The document that a command printed, when it was asked, its notes and its exit status."""
 
     document: Any
@@ -48,16 +48,16 @@ class PrintedAnswer(NamedTuple):
         return {**head, "notes": list(self.notes)} if self.notes else head
 
 
-class Asking:
-    """Asks commands; what was asked a moment ago is not asked again."""
+class CommandRunner:
+    """Runs commands of jaxtop. A recent reply is used again."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[str, ...], PrintedAnswer] = {}
+        self._kept: dict[tuple[str, ...], CommandReply] = {}
 
-    async def ask(self, *words: str, measures_s: float = 0.0, fresh: bool = True) -> PrintedAnswer:
+    async def run(self, *words: str, measures_s: float = 0.0, fresh: bool = True) -> CommandReply:
         """Return what `jaxtop` answers to these words, which print JSON.
 
-        Raise `CannotAnswer` with what it says where it prints none.
+        Raise `NoReply` with what it says where it prints none.
         """
         kept = self._kept.get(words)
         if not fresh and kept is not None and time.time() - kept.asked_at < FRESH_S:
@@ -69,8 +69,8 @@ class Asking:
         try:
             document = msgspec.json.decode(out)
         except msgspec.DecodeError:
-            raise CannotAnswer("; ".join(notes) or f"jaxtop ended with status {status}") from None
-        answer = PrintedAnswer(document, asked_at, notes, status)
+            raise NoReply("; ".join(notes) or f"jaxtop ended with status {status}") from None
+        answer = CommandReply(document, asked_at, notes, status)
         self._kept[words] = answer
         while len(self._kept) > MAX_KEPT:
             del self._kept[next(iter(self._kept))]
@@ -92,7 +92,7 @@ async def _run(words: tuple[str, ...], seconds: float) -> tuple[int, bytes, str]
     try:
         out, err = await asyncio.wait_for(process.communicate(), seconds)
     except TimeoutError:
-        raise CannotAnswer(f"`jaxtop {words[0]}` has not answered for {seconds:.0f} s") from None
+        raise NoReply(f"`jaxtop {words[0]}` has not answered for {seconds:.0f} s") from None
     finally:
         if process.returncode is None:
             with suppress(ProcessLookupError):

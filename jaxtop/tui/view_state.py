@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from jaxtop.tui.history import History
 
 
-class Following:
+class ViewState:
     """What all parts of the app share: they change the time that is shown, ask, and draw the moment."""
 
     feed: Feed
