@@ -40,8 +40,8 @@ from jaxtop.model import (
 from jaxtop.model.collectives import axis_traffic, collective_views, doubts_about, last_arrivals, step_shares
 from jaxtop.model.holders import growths, minutes_until_full
 from jaxtop.model.stalls.lulls import running_of
-from jaxtop.model.wall_time.spent import goodput
 from jaxtop.model.wall_time.step_parts import parts_of_hosts
+from jaxtop.model.wall_time.time_spent import goodput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

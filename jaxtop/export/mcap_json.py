@@ -15,7 +15,7 @@ import msgspec
 
 from jaxtop import __version__
 from jaxtop.base.names import as_file_name
-from jaxtop.export.untyped import MessageKind
+from jaxtop.export.decoded_messages import MessageKind
 from jaxtop.recording import schemas
 from jaxtop.recording.container import McapFile
 from jaxtop.wire.bounds import NANOSECONDS, to_ns
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from jaxtop import wire
-    from jaxtop.export.untyped import JsonSchema
+    from jaxtop.export.decoded_messages import JsonSchema
     from jaxtop.model import Host, LoggedEvent
     from jaxtop.sources import Session
 

@@ -6,16 +6,16 @@ always an argument. Live views, replays and tests all use this one path.
 What is where:
 
 - state.py, host.py, windows.py: the state of the model: data only
-- earlier.py, shares.py: frozen values in it that keyframes have as they are
+- past_values.py, shares.py: frozen values in it that keyframes have as they are
 - cluster.py: `Cluster.feed` decodes a frame and gives its message to the reducers, in one order, which return
   events: `keyframe.py` puts slices back, `fold.py` folds the messages of agents, then come
-  `collectives/joining.py`, `stalls/reports.py`, `exited.py`, `findings/reducer.py`, `wall_time/past.py`
+  `collectives/joining.py`, `stalls/reports.py`, `exited_runs.py`, `findings/reducer.py`, `wall_time/past.py`
 - derived.py: the memo of results that views derive; a result is derived again when an input is another
   object
 - hosts.py, devices.py: runs, their hosts in order and in their states, devices
 - naming/: whether a run calls its processes hosts or processes; their names in sentences
 - liveness.py: the state of a host, and which of its figures are current
-- exited.py: which exited processes stay, and for how long
+- exited_runs.py: which exited processes stay, and for how long
 - figures.py, figure_type.py, series.py: the table of figures; what a row is; when one stands
   out; their history
 - holders.py: what holds the memory of a process, and whose share of it grows
@@ -31,7 +31,7 @@ What is where:
   too (`past.py`), who is late
 - hardware/: published figures of chips, what fast links join, what allocators report
 - collectives/: layout of a program over devices (`layout.py`, `groups.py`), windows of all hosts joined
-  launch by launch (`joining.py`, `timing.py`), who is late (`verdict.py`, `words.py`), what is shown
+  launch by launch (`joining.py`, `timing.py`), who is late (`verdict.py`, `sentences.py`), what is shown
   (`views.py`, `launch_rates.py`, `sums.py`)
 - stalls/: who holds up whom; hangs before the first steps (`lulls.py`); stacks; scripts that ended with an
   exception (`crashes.py`)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop import wire
-from jaxtop.model import exited, fold, keyframe
+from jaxtop.model import exited_runs, fold, keyframe
 from jaxtop.model.collectives import joining
 from jaxtop.model.findings import reducer as findings
 from jaxtop.model.stalls import reports
@@ -56,7 +56,7 @@ REDUCERS = (
     Reducer(joining.reduce, _writes("windows")),
     Reducer(reports.reduce, _writes("stalls", "stall_checks"), concludes=True),
     Reducer(
-        exited.reduce,
+        exited_runs.reduce,
         _writes(
             "hosts", "machines", "past_pulses", "past_figures", "scalar_tails", "past_arrays", "past_windows",
             "meshes", "inventories", "windows", "stalls", "stall_checks", "dropped", "last_sweep",

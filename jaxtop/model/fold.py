@@ -11,17 +11,17 @@ import msgspec
 from jaxtop import wire
 from jaxtop.model.arrays.at_peak import risen, with_census
 from jaxtop.model.arrays.changes import interned, since_of, since_of_changed
-from jaxtop.model.earlier import BestPace, LaunchCounts, RhythmChange, StepCounts
 from jaxtop.model.host import Host, UnmetAddress, changed_ms
 from jaxtop.model.liveness import was_never_reached
 from jaxtop.model.naming import nouns
-from jaxtop.model.programs.launched import launched_with
-from jaxtop.model.programs.reported import about_programs
+from jaxtop.model.past_values import BestPace, LaunchCounts, RhythmChange, StepCounts
+from jaxtop.model.programs.launch_counts import launched_with
+from jaxtop.model.programs.program_updates import about_programs
 from jaxtop.model.series import stored
 from jaxtop.model.stalls.crashes import ending
 from jaxtop.model.state import HISTORY, MAX_SCALARS, PAST_ARRAYS, LoggedEvent, PulseSample, ScalarSample
 from jaxtop.model.steps.losses import followed
-from jaxtop.model.wall_time.spent import ledger_with
+from jaxtop.model.wall_time.time_spent import ledger_with
 from jaxtop.wire import LinkState
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from rich.text import Text
 from jaxtop.base import tested, units
 from jaxtop.model import Host, LinkState, State, launch_rate, pace_of
 from jaxtop.model.steps.views import past_of
-from jaxtop.model.wall_time.spent import goodput
+from jaxtop.model.wall_time.time_spent import goodput
 from jaxtop.tui import requests
 from jaxtop.tui.core import text
 

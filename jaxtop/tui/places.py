@@ -14,7 +14,7 @@ from jaxtop.base import units
 from jaxtop.tui.columns.figures import ReportedNames
 from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import Selection
-from jaxtop.tui.draw.plotted import choices
+from jaxtop.tui.draw.plot_contents import choices
 from jaxtop.tui.screens.base import ScreenPane
 
 if TYPE_CHECKING:

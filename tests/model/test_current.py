@@ -39,7 +39,7 @@ from jaxtop.tui.columns.host_row import HostRow
 from jaxtop.tui.core.metrics import METRICS
 from jaxtop.tui.core.moment import Moment
 from jaxtop.tui.core.palette import DARK
-from jaxtop.tui.draw.plotted import PlotComparison, peers
+from jaxtop.tui.draw.plot_contents import PlotComparison, peers
 from jaxtop.tui.draw.reading import read
 from jaxtop.tui.filters.figures import OF_DEVICES, OF_HOSTS
 from jaxtop.tui.header import TimeStatus, header

@@ -14,7 +14,7 @@ from jaxtop.model.findings.rule import RunFacts, Unmeasured
 from jaxtop.model.shares import Parts
 from jaxtop.model.wall_time import step_parts
 from jaxtop.model.wall_time.gaps import Gap
-from jaxtop.model.wall_time.late_scripts import late_scripts
+from jaxtop.model.wall_time.late_scripts import late_script_gaps
 from jaxtop.wire import LinkState
 from tests import builders
 from tests.builders import NOW, agent_id, folded, frame, hello
@@ -423,7 +423,7 @@ def test_few_samples_of_equal_scripts_make_no_straggler(in_script, late):
         )
         for count in in_script
     ]
-    assert [gaps.index(each) for each in late_scripts(gaps, 4)] == late
+    assert [gaps.index(each) for each in late_script_gaps(gaps, 4)] == late
 
 
 class TestGarbage:

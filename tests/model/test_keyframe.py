@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from jaxtop import wire
 from jaxtop.model import Cluster, keyframe
-from jaxtop.model.earlier import AliveArrays, PastAliveArrays, PeakRise, PeakRises
 from jaxtop.model.finding import Finding, Findings, Ongoing, Severity
 from jaxtop.model.host import KEPT, Host
 from jaxtop.model.keyframe import Past, PastArrays, PastEvents, PastSamples, frame_of
+from jaxtop.model.past_values import AliveArrays, PastAliveArrays, PeakRise, PeakRises
 from jaxtop.model.state import Diagnosis, LoggedEvent, RunStall
 from tests import builders
 from tests.builders import NOW, agent_id, folded

@@ -8,7 +8,7 @@ import pytest
 from jaxtop import wire
 from jaxtop.export.json import to_document
 from jaxtop.model import program_views
-from jaxtop.model.programs.lasting import MAX_COUNTED, percentile_us, together, with_launches
+from jaxtop.model.programs.launch_durations import MAX_COUNTED, percentile_us, together, with_launches
 from tests.stories import cluster_of, running
 
 SERVE = wire.Program("jit_serve", "f1", devices=1, local_devices=1)

@@ -17,8 +17,8 @@ from jaxtop.tui.core.text import writer
 from jaxtop.tui.draw.ink import ink_of
 from jaxtop.tui.draw.marks import Mark
 from jaxtop.tui.draw.plot import LETTERS, PlotFrame, PlotLine, extent, plot, summary, ticks
+from jaxtop.tui.draw.plot_contents import PlotComparison, PlotSubject, few
 from jaxtop.tui.draw.plot_page import PlotPage, page
-from jaxtop.tui.draw.plotted import PlotComparison, PlotSubject, few
 from jaxtop.tui.playback import Start
 from jaxtop.wire import LinkState
 from tests import builders

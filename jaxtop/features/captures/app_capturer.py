@@ -10,10 +10,10 @@ from jaxtop.base.clock import steady
 from jaxtop.base.units import size
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.text.words import note
-from jaxtop.features.captures.captured import doing
-from jaxtop.features.captures.capturing import Capture
+from jaxtop.features.captures.capture import Capture
 from jaxtop.features.captures.command import SIZE, begun, default_folder, wish_of
 from jaxtop.features.captures.finish import known
+from jaxtop.features.captures.member import doing
 from jaxtop.features.captures.result import bar, failures, finished
 from jaxtop.model.host import run_of
 

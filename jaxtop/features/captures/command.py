@@ -22,7 +22,7 @@ from jaxtop.wire import LinkState
 from jaxtop.wire.captures import LONGEST_MS, MOST_BYTES
 
 if TYPE_CHECKING:
-    from jaxtop.features.captures.capturing import Capture, Wish
+    from jaxtop.features.captures.capture import Capture, Wish
     from jaxtop.features.captures.finish import FinishedCapture, ProcessesAtStart
     from jaxtop.features.captures.folder import CaptureFolder
     from jaxtop.model import Cluster, Host, HostView
@@ -96,7 +96,7 @@ def _size(text: str) -> int:
 
 def main(arguments: argparse.Namespace) -> int:
     from jaxtop.cli.reading.gather import gather  # imports the model: errors above must be fast
-    from jaxtop.features.captures.capturing import Capture
+    from jaxtop.features.captures.capture import Capture
     from jaxtop.features.captures.finish import known
 
     tuning = settings.load().tuning
@@ -128,7 +128,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def wish_of(steps: float | None, seconds: float | None, most_bytes: int) -> Wish:
-    from jaxtop.features.captures.capturing import Wish  # as in `main`
+    from jaxtop.features.captures.capture import Wish  # as in `main`
 
     if seconds is not None:
         return Wish(seconds, most_bytes)
@@ -206,7 +206,7 @@ def _wait_for_windows(
 
 
 def _follow(source: Source, job: Capture, progress: ProgressLine) -> None:
-    from jaxtop.features.captures.captured import doing  # as in `main`
+    from jaxtop.features.captures.member import doing  # as in `main`
 
     due = 0.0
     while not job.is_done:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from jaxtop.features.captures.merged import Durations
+    from jaxtop.features.captures.merged_trace import Durations
     from jaxtop.wire import Window
 
 # The programs and the collectives that are listed: those that took longest.

@@ -12,7 +12,7 @@ from jaxtop.base import private
 from jaxtop.base.names import legible, reason, shorten
 from jaxtop.features.captures.comparison import DurationRow, compared
 from jaxtop.features.captures.folder import CaptureFolder, file_names
-from jaxtop.features.captures.merged import MergedTrace, TracedHost, merge
+from jaxtop.features.captures.merged_trace import MergedTrace, TracedHost, merge
 from jaxtop.features.captures.perfetto import MAX_LANES
 from jaxtop.model.collectives.layout import layouts
 from jaxtop.model.host import run_of

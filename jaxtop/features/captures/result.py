@@ -11,7 +11,7 @@ from jaxtop.cli.errors import UserError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jaxtop.features.captures.capturing import Capture
+    from jaxtop.features.captures.capture import Capture
     from jaxtop.features.captures.comparison import DurationRow
     from jaxtop.features.captures.finish import FinishedCapture, ProcessesAtStart
     from jaxtop.features.captures.folder import CaptureFolder

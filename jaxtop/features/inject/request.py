@@ -30,7 +30,7 @@ class InjectionRequest:
         self.folder = Path(tempfile.mkdtemp(prefix="jaxtop-inject-"))
         begin = {"folder": str(self.folder), "version": __version__, "settings": settings}
         given = json.dumps({**begin, "patience": IMPORT_TAKES})
-        text = Path(__file__).with_name("within.py").read_text("utf-8")
+        text = Path(__file__).with_name("bootstrap.py").read_text("utf-8")
         (self.folder / "start.py").write_text(
             f"{text}\n\nbegin(**__import__('json').loads({given!a}))\n", "utf-8"
         )

@@ -10,7 +10,7 @@ from jaxtop.model.figures import scalar_figures
 from jaxtop.model.hosts import runs
 from jaxtop.model.shares import NAMES, WHOLE
 from jaxtop.model.steps.scalars import curve_of
-from jaxtop.model.wall_time.spent import seconds_by_kind
+from jaxtop.model.wall_time.time_spent import seconds_by_kind
 from jaxtop.store import ledgers
 
 if TYPE_CHECKING:

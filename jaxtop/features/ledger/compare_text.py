@@ -15,7 +15,7 @@ from jaxtop.base.times import timestamp
 from jaxtop.cli.text.words import aligned
 from jaxtop.features.ledger.compare import BYTES, FINGERPRINT, LAUNCHES, MIN_DIFFERENCE_SHARE, Kind
 from jaxtop.features.ledger.model import WORDS
-from jaxtop.model.wall_time.spent import PRODUCTIVE
+from jaxtop.model.wall_time.time_spent import PRODUCTIVE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

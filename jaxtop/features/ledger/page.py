@@ -10,7 +10,7 @@ from rich.text import Text
 from jaxtop.base import units
 from jaxtop.features.ledger import text as words
 from jaxtop.features.ledger.model import KINDS, WORDS
-from jaxtop.model.wall_time.spent import PRODUCTIVE
+from jaxtop.model.wall_time.time_spent import PRODUCTIVE
 from jaxtop.tui.draw.bars import columns, legend_entry, thin_bar
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from jaxtop.base import units
 from jaxtop.base.names import legible
 from jaxtop.cli.text.words import aligned
 from jaxtop.features.ledger.model import WORDS
-from jaxtop.model.wall_time.spent import PRODUCTIVE
+from jaxtop.model.wall_time.time_spent import PRODUCTIVE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from jaxtop.features.mcp.bounded import MAX_BYTES, fitted, page
 from jaxtop.features.mcp.command_runner import CommandReply, CommandRunner, NoReply
+from jaxtop.features.mcp.size_limit import MAX_BYTES, fitted, page
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,7 @@ from jaxtop.cli.errors import UserError
 from jaxtop.cli.machine.processes import end_with_sigterm
 from jaxtop.cli.serving.http_server import HttpRequest, HttpServer, Page
 from jaxtop.cli.serving.listening import Protection, add_tls_arguments, address, is_port
-from jaxtop.cli.serving.watched import WatchedCluster
+from jaxtop.cli.serving.watched_cluster import WatchedCluster
 from jaxtop.cli.text.formats import JSON as JSON_FORMAT
 from jaxtop.cli.text.formats import written
 from jaxtop.cli.text.words import note, number

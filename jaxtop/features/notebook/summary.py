@@ -19,7 +19,7 @@ from jaxtop.model import (
     step_of_run,
     steps_of,
 )
-from jaxtop.model.findings.words import costs
+from jaxtop.model.findings.sentences import costs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop.base import units
 from jaxtop.features.planning import pane as draw
-from jaxtop.features.planning.model import words as in_words
+from jaxtop.features.planning.model import sentences as in_words
 from jaxtop.features.planning.model.plan import Goal
 from jaxtop.tui.draw.table import NONE, Column, figure_column, words_column
 

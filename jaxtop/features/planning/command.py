@@ -15,7 +15,7 @@ from jaxtop.cli.reading.gather import measured
 from jaxtop.cli.text.formats import JSON, add_formats
 from jaxtop.cli.text.words import legible, note, number
 from jaxtop.features.planning import compile as plan_compile
-from jaxtop.features.planning.model.asking import parse_bytes, parse_count, parse_mesh, parse_rule
+from jaxtop.features.planning.model.arguments import parse_bytes, parse_count, parse_mesh, parse_rule
 from jaxtop.features.planning.model.plan import CannotPlan, Goal, NeverPlannable, PlanRequest
 from jaxtop.store import saved_probe
 

@@ -19,7 +19,7 @@ from jaxtop.base.clock import steady
 from jaxtop.features.planning import pane as draw
 from jaxtop.features.planning.columns import PlanRow, columns
 from jaxtop.features.planning.frontier import MIN_HEIGHT, frontier
-from jaxtop.features.planning.model import words as in_words
+from jaxtop.features.planning.model import sentences as in_words
 from jaxtop.features.planning.model.plan import CannotPlan, Goal, PlanRequest
 from jaxtop.tui.core import text
 from jaxtop.tui.draw.panes.facts import fitted, joined

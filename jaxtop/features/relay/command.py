@@ -14,8 +14,8 @@ from jaxtop.cli.errors import UserError
 from jaxtop.cli.machine.processes import end_with_sigterm
 from jaxtop.cli.serving.listening import address
 from jaxtop.cli.text.words import legible, note
-from jaxtop.features.relay.far import FarHalf
-from jaxtop.features.relay.listening import ListeningRelay, new_id
+from jaxtop.features.relay.relay_end import RelayEnd
+from jaxtop.features.relay.relay_listener import ListeningRelay, new_id
 from jaxtop.model.host import UnmetAddress
 from jaxtop.sources import discovery
 from jaxtop.transport import FIRST_PORT
@@ -24,7 +24,7 @@ from jaxtop.transport.hub import Hub
 if TYPE_CHECKING:
     import argparse
 
-    from jaxtop.features.relay.latest import LastFramesByAgent
+    from jaxtop.features.relay.agent_frames import LastFramesByAgent
     from jaxtop.features.relay.stream import Open
     from jaxtop.sources import Source
 
@@ -65,7 +65,7 @@ def main(arguments: argparse.Namespace) -> int:
         # `slurm://JOB` runs this in the job, and means its run.
         return targets.open_here(arguments, stays_in_job=True)
 
-    FarHalf(sys.stdin.fileno(), sys.stdout.fileno(), open_source, UserError).run()
+    RelayEnd(sys.stdin.fileno(), sys.stdout.fileno(), open_source, UserError).run()
     return 0
 
 

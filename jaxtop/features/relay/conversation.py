@@ -1,4 +1,4 @@
-"""The near side of a relay, whatever connects the two: what has come, what was asked, what a cut means."""
+"""The viewer end of a relay, whatever connects the two: what has come, what was asked, what a cut means."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from jaxtop import wire
-    from jaxtop.features.relay.latest import LastFramesByAgent
+    from jaxtop.features.relay.agent_frames import LastFramesByAgent
 
 # A message ends with the frame that exceeds this, so that it stays below `stream.MAX_BYTES`.
 BATCH_BYTES = 1 << 18

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from jaxtop import wire
 from jaxtop.base import debuglog
 from jaxtop.base.clock import now_ms, steady
+from jaxtop.features.relay.agent_frames import LastFramesByAgent
 from jaxtop.features.relay.feed import ViewerFeed, batches
-from jaxtop.features.relay.latest import LastFramesByAgent
 from jaxtop.sources.backlog import MEND_AT_ONCE
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The command that leads to the far half: its pipes, and the text that it writes for the user."""
+"""The command that leads to the relay end: its pipes, and the text that it writes for the user."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class RelayProcess:
         self._flush()
 
     def wait(self, timeout: float) -> None:
-        """Wait for bytes of the far half; meanwhile send what is left to send."""
+        """Wait for bytes of the relay end; meanwhile send what is left to send."""
         with selectors.DefaultSelector() as selector:  # select() fails beyond 1,023 descriptors
             selector.register(self._out, selectors.EVENT_READ)
             if self._unsent:

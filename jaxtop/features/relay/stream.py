@@ -50,7 +50,7 @@ def other_version(theirs: object) -> str:
 
 
 class Open(Struct, frozen=True, tag="open"):
-    """From the near half, once: what to follow. The far half's command line may name something else.
+    """From the viewer end, once: what to follow. The relay end's command line may name something else.
 
     The version is that of the messages; where there is a first line, that says it.
     """
@@ -61,7 +61,7 @@ class Open(Struct, frozen=True, tag="open"):
 
 
 class RelayedRequest(Struct, frozen=True, tag="ask"):
-    """From the near half: a request to an agent. The answer carries the same number."""
+    """From the viewer end: a request to an agent. The answer carries the same number."""
 
     number: int
     agent: str
@@ -69,42 +69,42 @@ class RelayedRequest(Struct, frozen=True, tag="ask"):
 
 
 class Alive(Struct, frozen=True, tag="alive"):
-    """From the near half, every few seconds and soon after frames: a far half that hears nothing ends.
+    """From the viewer end, every few seconds and soon after frames: a relay end that hears nothing ends.
 
-    `arrived` is the number of `RelayedFrames` that have arrived: the far half sends only some ahead.
+    `arrived` is the number of `RelayedFrames` that have arrived: the relay end sends only some ahead.
     """
 
     arrived: int = 0
 
 
 class Opened(Struct, frozen=True, tag="opened"):
-    """From the far half, once: frames will follow, of messages of this version."""
+    """From the relay end, once: frames will follow, of messages of this version."""
 
     jaxtop: str
     version: int = 0
 
 
 class RelayRefused(Struct, frozen=True, tag="refused"):
-    """From the far half: there is nothing to follow, and why; it ends."""
+    """From the relay end: there is nothing to follow, and why; it ends."""
 
     why: str
 
 
 class RelayedFrames(Struct, frozen=True, tag="frames"):
-    """Frames of the far half: agent, kind, sequence and payload of each."""
+    """Frames of the relay end: agent, kind, sequence and payload of each."""
 
     frames: tuple[tuple[AgentId, _Kind, int, _Payload], ...]
 
 
 class Answer(Struct, frozen=True, tag="answer"):
-    """From the far half: the agent's reply to a request, or that none came."""
+    """From the relay end: the agent's reply to a request, or that none came."""
 
     number: int
     reply: wire.Reply | None = None
 
 
 class Status(Struct, frozen=True, tag="status"):
-    """From the far half, at least every few seconds: the state of its source."""
+    """From the relay end, at least every few seconds: the state of its source."""
 
     is_settled: bool = False
     notes: Annotated[tuple[_Text, ...], Meta(max_length=_MAX_NOTES)] = ()

@@ -10,8 +10,8 @@ from msgspec import structs
 
 from jaxtop.model.arrays.groups import total
 from jaxtop.model.arrays.memory import positions_of
-from jaxtop.model.earlier import AliveArrays, PastAliveArrays, PeakRise, PeakRises
 from jaxtop.model.liveness import has_exited
+from jaxtop.model.past_values import AliveArrays, PastAliveArrays, PeakRise, PeakRises
 from jaxtop.wire.bounds import counted
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop import wire
 from jaxtop.model.collectives.layout import layouts, may_be_met
 from jaxtop.model.collectives.matching import are_one, traced
+from jaxtop.model.collectives.sentences import changes_in_words
 from jaxtop.model.collectives.timing import (
     Participants,
     places_without_report,
@@ -22,7 +23,6 @@ from jaxtop.model.collectives.timing import (
     timing_of_unknown_groups,
 )
 from jaxtop.model.collectives.verdict import LATE_MS, LATE_MS_ON_CPU, judge
-from jaxtop.model.collectives.words import changes_in_words
 from jaxtop.model.host import run_of
 from jaxtop.model.state import LoggedEvent
 from jaxtop.model.windows import LaunchShare, PendingLaunch, ProgramWindows, launch_id

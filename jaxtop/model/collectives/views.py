@@ -7,10 +7,10 @@ from itertools import chain
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from jaxtop.model.collectives.inspected import NAME, SameTimes, inspected_ops
 from jaxtop.model.collectives.kinds import busbw, kind_of
 from jaxtop.model.collectives.launch_rates import sampled_rates
 from jaxtop.model.collectives.layout import layouts
+from jaxtop.model.collectives.nccl_inspector import NAME, SameTimes, inspected_ops
 from jaxtop.model.collectives.present import first_windows, old_windows
 from jaxtop.model.collectives.timing import DeviceWaits, duration_with, longest_wait
 from jaxtop.model.collectives.verdict import is_enough, reported_by, still_late, straggler_of
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from jaxtop import wire
     from jaxtop.model.arrays.meshes import MeshView
-    from jaxtop.model.collectives.inspected import InspectedCollectives
     from jaxtop.model.collectives.launch_rates import SampledRate
     from jaxtop.model.collectives.layout import Layout
+    from jaxtop.model.collectives.nccl_inspector import InspectedCollectives
     from jaxtop.model.programs.rates import UnsplitLaunches
     from jaxtop.model.state import ClusterState
     from jaxtop.model.windows import ProgramKey, Straggler

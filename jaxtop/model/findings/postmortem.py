@@ -12,8 +12,8 @@ from jaxtop.base import names
 from jaxtop.model.arrays.groups import total
 from jaxtop.model.arrays.growth import growers_of, without_indices
 from jaxtop.model.arrays.memory import held_by_arrays
+from jaxtop.model.findings.sentences import line_of
 from jaxtop.model.findings.shortage import Shortage, Size, shortage_of
-from jaxtop.model.findings.words import line_of
 from jaxtop.model.hardware.allocators import free_bytes
 from jaxtop.model.host import device_entry, run_of, still_of
 from jaxtop.model.hosts import host_views

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
-from jaxtop.model.earlier import LossValues
+from jaxtop.model.past_values import LossValues
 from jaxtop.wire import is_loss
 
 if TYPE_CHECKING:

@@ -10,5 +10,5 @@ What is where, in the order in which to read it:
 - step_parts.py: the parts of a step, for each process and for a run
 - device_waits.py: how long each device waits in a step
 - past.py: samples of these parts over the last hour
-- spent.py: what a process has spent its time on since it started
+- time_spent.py: what a process has spent its time on since it started
 """

@@ -7,8 +7,8 @@ from functools import reduce
 from math import sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.model.earlier import ProgramLaunches
 from jaxtop.model.liveness import TIMES_IN_WINDOW, is_current
+from jaxtop.model.past_values import ProgramLaunches
 from jaxtop.model.programs.rates import launch_rates_of, program_of
 from jaxtop.model.steps.script import is_sampled, not_launching
 from jaxtop.model.steps.views import pace_of

@@ -29,7 +29,9 @@ SETTLED_MS = 15_000
 NEW_RHYTHM_RATIO = 1.3
 
 
-def late_scripts(gaps: Sequence[Gap], processes: int, least_ms: float = LATE_SCRIPT_MS.default) -> list[Gap]:
+def late_script_gaps(
+    gaps: Sequence[Gap], processes: int, least_ms: float = LATE_SCRIPT_MS.default
+) -> list[Gap]:
     """Return the gaps of the few processes for whose scripts all others wait, the longest first.
 
     All make the same number of steps a second, so each step of all takes as long as these processes need.

@@ -17,7 +17,7 @@ from jaxtop.model.wall_time.late_scripts import (
     LATE_SCRIPT_MS,
     are_apart,
     in_present_rhythm,
-    late_scripts,
+    late_script_gaps,
     perhaps_late,
 )
 from jaxtop.model.wall_time.parts import own_parts
@@ -80,7 +80,7 @@ def _lateness_of_run(cluster: ClusterState, run: Run, now: float) -> Lateness:
     found = ((host, own.get(host.agent)) for host in in_present_rhythm([view.current for view in views]))
     gaps = [gap for host, each in found if (gap := gap_of(host, each and each.parts)) is not None]
     present = sum(not view.state.has_exited for view in run.hosts)
-    scripts = late_scripts(gaps, present, cluster.tuning.value("straggler", LATE_SCRIPT_MS))
+    scripts = late_script_gaps(gaps, present, cluster.tuning.value("straggler", LATE_SCRIPT_MS))
     costs = _waits_by_collectives(cluster, run, views, scripts, now)
     costs.update(_waits_by_pauses(gaps, present, cluster.tuning.value("pauses", PAUSE_SHARE)))
     costs.update(_waits_by_scripts(scripts, gaps, costs))

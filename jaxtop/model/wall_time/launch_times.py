@@ -5,9 +5,9 @@ from __future__ import annotations
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.model.earlier import ProgramLaunches
 from jaxtop.model.host import run_of
 from jaxtop.model.liveness import TIMES_IN_WINDOW, is_current
+from jaxtop.model.past_values import ProgramLaunches
 from jaxtop.model.steps.views import idle_share
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from jaxtop.model.figures import ALLOCATOR
 from jaxtop.tui.columns.devices import DeviceRow, DeviceRowContext, id_column
 from jaxtop.tui.columns.figures import curve
 from jaxtop.tui.columns.hosts import state_column
-from jaxtop.tui.draw.stacked import stacked
+from jaxtop.tui.draw.stacked_bar import stacked
 from jaxtop.tui.draw.table import Column, figure_column, words_column
 
 if TYPE_CHECKING:

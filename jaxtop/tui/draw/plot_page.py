@@ -15,7 +15,7 @@ from jaxtop.tui.core.text import writer
 from jaxtop.tui.draw.legend import printable
 from jaxtop.tui.draw.panes.facts import fitted, joined
 from jaxtop.tui.draw.plot import LETTERS, DrawnPlot, PlotLine, plot, style_of, summary
-from jaxtop.tui.draw.plotted import PlotComparison, is_of_device, ways
+from jaxtop.tui.draw.plot_contents import PlotComparison, is_of_device, ways
 from jaxtop.tui.draw.sparkline import area
 from jaxtop.tui.draw.switches import Switch, switches
 from jaxtop.tui.draw.table import fit

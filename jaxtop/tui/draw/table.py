@@ -12,7 +12,7 @@ from rich.cells import cell_len, set_cell_size
 
 from jaxtop.base.names import shorten
 from jaxtop.base.units import NA
-from jaxtop.tui.core.hold import StickyValue
+from jaxtop.tui.core.sticky_value import StickyValue
 from jaxtop.tui.core.text import printable
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from jaxtop.base import units
 from jaxtop.base.feature import hooks
 from jaxtop.model.collectives import CollectiveView, step_shares
 from jaxtop.model.collectives.doubts import doubts_about
-from jaxtop.model.collectives.folded import folded_views, group_key
+from jaxtop.model.collectives.small_collectives import folded_views, group_key
 from jaxtop.model.collectives.timeline import windows_seen
 from jaxtop.tui.core.moment import Moment, Selection, name_of
 from jaxtop.tui.draw.panes.collective import (

@@ -26,7 +26,7 @@ from jaxtop.tui.core.moment import EMPTY, Moment
 from jaxtop.tui.draw.bars import bar_line
 from jaxtop.tui.draw.panes.memory_columns import MIN_HEIGHT, MemoryColumns, memory_columns
 from jaxtop.tui.draw.panes.peak import device_peak_lines
-from jaxtop.tui.draw.stacked import legend, parts_of
+from jaxtop.tui.draw.stacked_bar import legend, parts_of
 from jaxtop.tui.filters.figures import understand
 from jaxtop.tui.filters.memory import FIELDS
 from jaxtop.tui.screens.tables import DeviceTablePane

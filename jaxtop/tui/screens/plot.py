@@ -9,12 +9,11 @@ from rich.text import Text
 from jaxtop.model import STEP_TIME, DeviceView, Figure, Host, Unit, newest_sample
 from jaxtop.model.host import run_of
 from jaxtop.tui.columns.figures import ReportedNames
-from jaxtop.tui.core.hold import StickyValue
 from jaxtop.tui.core.moment import Moment, Selection
+from jaxtop.tui.core.sticky_value import StickyValue
 from jaxtop.tui.draw.marks import all_marks
 from jaxtop.tui.draw.plot import DrawnPlot
-from jaxtop.tui.draw.plot_page import PlotPage, page
-from jaxtop.tui.draw.plotted import (
+from jaxtop.tui.draw.plot_contents import (
     PlotComparison,
     PlotSubject,
     choices,
@@ -24,6 +23,7 @@ from jaxtop.tui.draw.plotted import (
     peers,
     ways,
 )
+from jaxtop.tui.draw.plot_page import PlotPage, page
 from jaxtop.tui.screens.base import ScreenPane
 from jaxtop.tui.widgets.plot import Plot
 

@@ -19,7 +19,7 @@ from jaxtop.tui.core.moment import Moment, Selection
 from jaxtop.tui.draw.bars import BarPart, bar_line, legend_entry
 from jaxtop.tui.draw.panel import flowed
 from jaxtop.tui.draw.panes.peak import peak_lines
-from jaxtop.tui.draw.stacked import colour_of
+from jaxtop.tui.draw.stacked_bar import colour_of
 from jaxtop.tui.draw.table import Column, figure_column, ordinal_column, words_column
 from jaxtop.tui.screens.base import ScreenPane
 from jaxtop.tui.screens.tables import TablePane

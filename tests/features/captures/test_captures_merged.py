@@ -22,7 +22,7 @@ from jaxtop.features.captures.clocks import AlignedMachine, Machine, aligned
 from jaxtop.features.captures.comparison import compared
 from jaxtop.features.captures.finish import ProcessesAtStart, TakenTrace, clocks, finish, known
 from jaxtop.features.captures.folder import CaptureFolder, file_name, file_names
-from jaxtop.features.captures.merged import Durations, MergedTrace, TracedHost, merge
+from jaxtop.features.captures.merged_trace import Durations, MergedTrace, TracedHost, merge
 from jaxtop.features.captures.perfetto import MAX_LANES, Slice, lanes
 from jaxtop.traces.xspace import Trace
 from tests import builders
@@ -261,7 +261,7 @@ def test_traces_of_gpus_and_tpus_have_their_devices_lines_and_arrows(tmp_path, i
 
 
 def test_a_trace_with_too_many_events_is_left_out_and_named(monkeypatch):
-    monkeypatch.setattr("jaxtop.features.captures.merged.MAX_EVENTS", 50)
+    monkeypatch.setattr("jaxtop.features.captures.merged_trace.MAX_EVENTS", 50)
     result, read = merged(*(traced(i, path("0.10.2", i)) for i in (0, 1)))
     assert result.too_large == ["process 0", "process 1"] and not read.slices
 
@@ -453,7 +453,7 @@ class TestTheFolder:
         for agent, raw in zip(agents, (path("0.10.2", 0).read_bytes(), space()), strict=True):
             with folder.draft(about.file_name(agent)) as file:
                 file.write(raw)
-        monkeypatch.setattr("jaxtop.features.captures.merged.MAX_EVENTS", 50)
+        monkeypatch.setattr("jaxtop.features.captures.merged_trace.MAX_EVENTS", 50)
         taken = [TakenTrace(agent, True) for agent in agents]
         result = finish(folder, about, taken, began_ms=5, progress=lambda _: None)
         label = about.hosts[agents[0]].label

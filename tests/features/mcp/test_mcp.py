@@ -14,8 +14,8 @@ import pytest
 
 from jaxtop import wire
 from jaxtop.export.json import to_document
-from jaxtop.features.mcp.bounded import LEFT_OUT, MAX_BYTES, fitted, page, size
 from jaxtop.features.mcp.command_runner import CommandRunner, NoReply
+from jaxtop.features.mcp.size_limit import LEFT_OUT, MAX_BYTES, fitted, page, size
 from jaxtop.features.mcp.tools import PARTS, Tools
 from tests import builders
 from tests.builders import NOW

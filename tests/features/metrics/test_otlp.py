@@ -15,7 +15,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 
 from jaxtop import cli
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.serving.watched import WatchedCluster
+from jaxtop.cli.serving.watched_cluster import WatchedCluster
 from jaxtop.export.metrics import METRICS
 from jaxtop.export.samples import snapshot
 from jaxtop.features.metrics.otlp import metrics

@@ -9,7 +9,7 @@ import pytest
 
 from jaxtop.features.planning import document as as_json
 from jaxtop.features.planning import report as as_text
-from jaxtop.features.planning.model.asking import (
+from jaxtop.features.planning.model.arguments import (
     mesh_as_typed,
     mesh_in_words,
     parse_bytes,

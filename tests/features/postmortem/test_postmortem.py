@@ -13,7 +13,7 @@ from msgspec.structs import replace as replace_struct
 from jaxtop import wire
 from jaxtop.features.postmortem import document as export
 from jaxtop.features.postmortem import kernel_log
-from jaxtop.model import exited, reported_findings
+from jaxtop.model import exited_runs, reported_findings
 from jaxtop.model.findings.postmortem import (
     COMPILED,
     RAISED,
@@ -344,7 +344,7 @@ def test_what_grew_before_the_end_is_named():
 def test_the_details_of_the_first_that_failed_stay_while_the_run_goes_on():
     staged = failed(wire.Uncaught("JaxRuntimeError", ASKED, PLACE))
     staged.train(
-        exited.DETAILS_KEPT + 120,
+        exited_runs.DETAILS_KEPT + 120,
         only_the_first,
         every=10,
     )

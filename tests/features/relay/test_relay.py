@@ -12,10 +12,10 @@ import psutil
 import pytest
 
 from jaxtop import wire
-from jaxtop.features.relay import conversation, feed, near, stream
+from jaxtop.features.relay import conversation, feed, stream, viewer_end
 from jaxtop.features.relay.conversation import NoRelay
-from jaxtop.features.relay.near import RelaySource
 from jaxtop.features.relay.stream import Open
+from jaxtop.features.relay.viewer_end import RelaySource
 from jaxtop.wire import LinkState
 from tests import patience
 from tests.support import PYTHON, ROOT
@@ -157,8 +157,8 @@ def test_a_retry_cannot_ask_for_a_password(tmp_path):
 
 
 def test_a_command_that_never_opens_is_given_up_and_what_it_says_is_shown(monkeypatch):
-    monkeypatch.setattr(near, "OPEN_WITHIN_S", 1.0)
-    monkeypatch.setattr(near, "SHOW_AFTER_S", 0.0)
+    monkeypatch.setattr(viewer_end, "OPEN_WITHIN_S", 1.0)
+    monkeypatch.setattr(viewer_end, "SHOW_AFTER_S", 0.0)
     shown: list[str] = []
     way = ("sh", "-c", r"printf 'a push was \033sent\n' >&2; while sleep 0.1; do echo; done")
     with pytest.raises(NoRelay, match=r"was not connected after 1 s: a push was \\x1bsent"):

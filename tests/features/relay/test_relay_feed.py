@@ -11,10 +11,10 @@ import pytest
 from msgspec.structs import replace
 
 from jaxtop import wire
-from jaxtop.features.relay import latest as latest_values
+from jaxtop.features.relay import agent_frames as latest_values
 from jaxtop.features.relay import stream
+from jaxtop.features.relay.agent_frames import LastFramesByAgent
 from jaxtop.features.relay.feed import ViewerFeed, batches
-from jaxtop.features.relay.latest import LastFramesByAgent
 from jaxtop.sources.paths import DIRECT, Paths
 from jaxtop.store import last_frames
 from jaxtop.store.last_frames import BULKY, ORDER

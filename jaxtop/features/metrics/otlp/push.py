@@ -12,7 +12,7 @@ from jaxtop.base import debuglog
 from jaxtop.features.metrics.otlp import Logs, Resources, metric_messages
 
 if TYPE_CHECKING:
-    from jaxtop.cli.serving.watched import WatchedCluster
+    from jaxtop.cli.serving.watched_cluster import WatchedCluster
     from jaxtop.features.metrics.otlp.collector import OtlpCollector
 
 # Records that wait while the collector does not take them, and how many are sent at a time.

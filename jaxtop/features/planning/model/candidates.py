@@ -6,7 +6,7 @@ from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from jaxtop.features.planning.model.asking import mesh_as_typed
+from jaxtop.features.planning.model.arguments import mesh_as_typed
 from jaxtop.features.planning.model.plan import CannotPlan
 from jaxtop.features.planning.model.roles import OPTIMIZER, PARAMETERS, axes_in, batch_axes
 from jaxtop.features.planning.model.sharding import axes_of_rule, of_role, placing
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from jaxtop.base.meshes import Axes
-    from jaxtop.features.planning.model.alike import RunArrays
+    from jaxtop.features.planning.model.array_kinds import RunArrays
     from jaxtop.features.planning.model.plan import PlanRequest, ShardingRule, Tensor, Today
 
 # A mesh, and all rules that apply on it.

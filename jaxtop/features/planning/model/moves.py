@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.base.meshes import Axes
 from jaxtop.base.names import function_of
-from jaxtop.features.planning.model.asking import mesh_in_words, spec_in_words
+from jaxtop.features.planning.model.arguments import mesh_in_words, spec_in_words
 from jaxtop.features.planning.model.gathers import gathered
 from jaxtop.features.planning.model.memory import in_words
 from jaxtop.features.planning.model.plan import Candidate, Move, ShardingRule

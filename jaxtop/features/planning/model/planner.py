@@ -6,7 +6,7 @@ from math import inf, prod
 from typing import TYPE_CHECKING
 
 from jaxtop.base.units import in_bytes
-from jaxtop.features.planning.model.alike import RunArrays
+from jaxtop.features.planning.model.array_kinds import RunArrays
 from jaxtop.features.planning.model.candidates import meshes
 from jaxtop.features.planning.model.memory import in_words, memory_of
 from jaxtop.features.planning.model.moves import moves

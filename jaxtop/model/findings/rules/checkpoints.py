@@ -11,7 +11,7 @@ from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.findings.trends import makes_steps
 from jaxtop.model.tuning import Number
-from jaxtop.model.wall_time.spent import lately, seconds_by_kind
+from jaxtop.model.wall_time.time_spent import lately, seconds_by_kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.base import units
-from jaxtop.model.collectives.folded import SMALL_BYTES
+from jaxtop.model.collectives.small_collectives import SMALL_BYTES
 from jaxtop.model.collectives.sums import axis_traffic
 from jaxtop.model.finding import Evidence, Finding, FindingCost, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured

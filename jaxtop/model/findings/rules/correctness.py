@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.naming.sentences import acting, host_names, several
-from jaxtop.model.programs.loaded import differing, unlike
+from jaxtop.model.programs.loaded_programs import differing, unlike
 from jaxtop.model.tuning import Number
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from jaxtop.model.findings.rule import RunFacts
     from jaxtop.model.host import Host
-    from jaxtop.model.programs.loaded import LoadedProgram
+    from jaxtop.model.programs.loaded_programs import LoadedProgram
 
 # The values that hosts have, the most common first, each with its hosts; and of what.
 _Groups = list[tuple[str, list["Host"]]]

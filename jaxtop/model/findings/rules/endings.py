@@ -10,7 +10,7 @@ from jaxtop.model.findings.postmortem import postmortem_of
 from jaxtop.model.findings.postmortem_words import facts as facts_of
 from jaxtop.model.findings.rule import Rule, never
 from jaxtop.model.findings.rules.liveness import CONSEQUENCES, stall_of
-from jaxtop.model.findings.words import line_of
+from jaxtop.model.findings.sentences import line_of
 from jaxtop.model.liveness import State
 from jaxtop.model.naming.sentences import acting, host_names
 from jaxtop.model.stalls.case import was_still

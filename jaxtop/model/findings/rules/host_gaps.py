@@ -25,7 +25,7 @@ from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.tuning import Number
 from jaxtop.model.wall_time.gaps import MANY_LAUNCHES, launches_of, lost_to_launches
 from jaxtop.model.wall_time.late_scripts import are_apart
-from jaxtop.model.wall_time.spent import input_share
+from jaxtop.model.wall_time.time_spent import input_share
 from jaxtop.wire import LAUNCH, SCRIPT, WAIT
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from jaxtop.wire import is_loss
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from jaxtop.model.earlier import LossValues
     from jaxtop.model.findings.rule import RunFacts
     from jaxtop.model.host import Host
+    from jaxtop.model.past_values import LossValues
 
 LASTING_REPORTS = Number("critical_reports", 2, "critical if not finite in this many reports in a row")
 HIGH_LOSS_SHARE = Number("share", 0.5, "high from this share above its median on")

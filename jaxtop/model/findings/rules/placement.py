@@ -22,8 +22,8 @@ from jaxtop.model.findings.large_arrays import (
     on_device,
 )
 from jaxtop.model.findings.rule import SCARCE, Rule, Unmeasured
+from jaxtop.model.findings.sentences import containing, line_of
 from jaxtop.model.findings.trends import least, makes_steps
-from jaxtop.model.findings.words import containing, line_of
 from jaxtop.model.hardware.allocators import usable_bytes
 from jaxtop.model.naming.sentences import several
 from jaxtop.model.programs.views import launched_lately

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from jaxtop.base import units
 from jaxtop.model.collectives.doubts import doubts_about
+from jaxtop.model.collectives.sentences import lateness_in_words, op_with_axes
 from jaxtop.model.collectives.verdict import LATE_MS, LATE_MS_ON_CPU
-from jaxtop.model.collectives.words import lateness_in_words, op_with_axes
 from jaxtop.model.finding import Evidence, Finding, FindingCost, Proof, Severity, Subject
 from jaxtop.model.findings.gap_findings import SAMPLES, core_clause, gap_over, place_of, source_of
 from jaxtop.model.findings.rule import Rule, Unmeasured

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from jaxtop.base import units
 from jaxtop.model import RULES_BY_NAME, step_of
-from jaxtop.model.findings.words import costs
+from jaxtop.model.findings.sentences import costs
 from jaxtop.tui.core import text
 from jaxtop.tui.draw.bars import pair, thin_bar
 from jaxtop.tui.draw.overview.anatomy import step_parts

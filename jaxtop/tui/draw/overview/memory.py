@@ -17,7 +17,7 @@ from jaxtop.model.host import SIMULATED
 from jaxtop.tui.draw.bars import BarPart, bar_line
 from jaxtop.tui.draw.overview.panels import OverviewPanel, row_name
 from jaxtop.tui.draw.panel import Heading
-from jaxtop.tui.draw.stacked import LETTERS, legend, parts_of
+from jaxtop.tui.draw.stacked_bar import LETTERS, legend, parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

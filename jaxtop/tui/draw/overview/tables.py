@@ -9,7 +9,7 @@ from rich.text import Text
 from jaxtop.base import units
 from jaxtop.base.names import shorten
 from jaxtop.model import growers
-from jaxtop.model.findings.words import line_of
+from jaxtop.model.findings.sentences import line_of
 from jaxtop.tui.draw.overview.panels import OverviewPanel, rows_of
 from jaxtop.tui.draw.panel import Heading
 from jaxtop.tui.draw.panes.collective import axes_in_words, straggler_in_words

@@ -17,7 +17,7 @@ from jaxtop.model.host import SIMULATED
 from jaxtop.model.steps.views import step_of
 from jaxtop.tui.core import text
 from jaxtop.tui.core.palette import STEPS
-from jaxtop.tui.draw import stacked
+from jaxtop.tui.draw import stacked_bar
 from jaxtop.tui.draw.bars import bar_line
 from jaxtop.tui.draw.mesh.axes import sizes_in_words
 from jaxtop.tui.draw.panes.curves import shaded
@@ -216,8 +216,8 @@ def _held(subject: DeviceSubject, ink: Ink, width: int) -> list[Text]:
         end = max(device.limit_bytes or held, held)
         sizes = [*view.bytes[:-1], 0]  # what is free is the rest of the bar
         return [
-            bar_line(stacked.parts_of(sizes, ink.palette), end, width, ink),
-            *stacked.legend(sizes, width, ink),
+            bar_line(stacked_bar.parts_of(sizes, ink.palette), end, width, ink),
+            *stacked_bar.legend(sizes, width, ink),
         ]
     share = device.last.used_share
     if share is None:

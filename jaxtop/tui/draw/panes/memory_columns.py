@@ -15,7 +15,7 @@ from jaxtop.base import units
 from jaxtop.model import PARTS, Part
 from jaxtop.tui.draw.bars import columns
 from jaxtop.tui.draw.panel import FRAME_HEIGHT, FRAME_WIDTH, Heading, panel
-from jaxtop.tui.draw.stacked import LETTERS, colour_of
+from jaxtop.tui.draw.stacked_bar import LETTERS, colour_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.features.planning.model.plan import LinkCost
 from jaxtop.features.planning.model.roles import EXCHANGED
-from jaxtop.features.planning.model.times.published import BOOK, published_link
+from jaxtop.features.planning.model.times.published_costs import BOOK, published_link
 from jaxtop.model.collectives.kinds import bus_factor
 
 if TYPE_CHECKING:

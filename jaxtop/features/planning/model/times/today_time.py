@@ -20,7 +20,7 @@ from jaxtop.features.planning.model.times.links import (
     point,
     reach_of,
 )
-from jaxtop.features.planning.model.times.published import assumed_link
+from jaxtop.features.planning.model.times.published_costs import assumed_link
 from jaxtop.model.collectives.groups import axes_of
 from jaxtop.model.collectives.layout import layouts
 from jaxtop.model.collectives.views import collective_views

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop.base.units import in_bytes, in_minutes
 from jaxtop.model.finding import Evidence, Finding, FindingCost, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
+from jaxtop.model.findings.sentences import containing, line_of
 from jaxtop.model.findings.trends import MIN_POINTS, least, makes_steps, trend
-from jaxtop.model.findings.words import containing, line_of
 from jaxtop.model.hardware.allocators import free_bytes, usable_bytes
 from jaxtop.model.host import device_entry
 from jaxtop.model.naming.sentences import host_names

@@ -16,7 +16,7 @@ from jaxtop.model.findings.large_arrays import (
     step_programs,
 )
 from jaxtop.model.findings.rule import Rule, Unmeasured
-from jaxtop.model.findings.words import line_of
+from jaxtop.model.findings.sentences import line_of
 from jaxtop.model.tuning import Number
 
 if TYPE_CHECKING:

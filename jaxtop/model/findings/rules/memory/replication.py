@@ -23,7 +23,7 @@ from jaxtop.model.findings.large_arrays import (
     step_programs,
 )
 from jaxtop.model.findings.rule import Rule, Unmeasured
-from jaxtop.model.findings.words import containing, line_of
+from jaxtop.model.findings.sentences import containing, line_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

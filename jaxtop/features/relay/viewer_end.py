@@ -1,4 +1,4 @@
-"""The near half: it runs the command that leads to the far half, and yields the frames from there."""
+"""The viewer end: it runs the command that leads to the relay end, and yields the frames from there."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 OPEN_WITHIN_S = 120.0
 SOONEST_RETRY_S, RAREST_RETRY_S = 1.0, 30.0
 POLL_S = 0.25
-# The most reads of one poll: a far half that never stops sending must not hold up the viewer.
+# The most reads of one poll: a relay end that never stops sending must not hold up the viewer.
 READS_AT_ONCE = 16
 # What the command writes is shown only if opening takes longer than this. If the command ends before, the
 # error has that text.
@@ -35,13 +35,13 @@ NOT_FOUND = 127
 
 
 class RelaySource:
-    """Frames from the far half. After a cut it runs the command again, and says so.
+    """Frames from the relay end. After a cut it runs the command again, and says so.
 
     Args:
-        way: The command to the other side: `ssh login01`. The far half's command line replaces `{}`
+        way: The command to the other side: `ssh login01`. The relay end's command line replaces `{}`
             in one of its words, or is appended.
         wanted: What to follow there.
-        far: The far half's own command line.
+        far: The relay end's own command line.
         clock: The current time.
         show: Receives the lines that the command writes for the user before the connection is open.
         name: What errors call the way; the command by default.
@@ -134,7 +134,7 @@ class RelaySource:
             raise
 
     def _take(self, process: RelayProcess) -> None:
-        """Process what the far half has sent; raise `NoRelay` when it has ended or makes no sense."""
+        """Process what the relay end has sent; raise `NoRelay` when it has ended or makes no sense."""
         now = self._clock()
         was_open = self._conversation.is_open
         for _ in range(READS_AT_ONCE):
@@ -193,7 +193,7 @@ def open_through(
     """Return the source of what is wanted on the other side of a command.
 
     Raises:
-        Unreached: The command or the far half failed.
+        Unreached: The command or the relay end failed.
     """
     try:
         return RelaySource(way, stream.Open(tuple(wanted), owner), show=show, name=name)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop import wire
 from jaxtop.base.clock import steady
 from jaxtop.base.names import legible, shorten
-from jaxtop.features.captures.captured import Member
+from jaxtop.features.captures.member import Member
 from jaxtop.wire.captures import FAILED, OPEN, READY, STOPPING, WAITING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from jaxtop.features.captures.captured import Sink
+    from jaxtop.features.captures.member import Sink
     from jaxtop.sources.source import Source
 
 # Requests take a while to reach all processes; the capture begins when all should have them.

@@ -6,9 +6,9 @@ from functools import reduce
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from jaxtop.model.earlier import FunctionLaunches, ProgramLaunches
 from jaxtop.model.liveness import OF_STEPS, is_current
-from jaxtop.model.programs.lasting import with_launches
+from jaxtop.model.past_values import FunctionLaunches, ProgramLaunches
+from jaxtop.model.programs.launch_durations import with_launches
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

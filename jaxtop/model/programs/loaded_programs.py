@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from jaxtop import wire
-    from jaxtop.model.earlier import FunctionLaunches
     from jaxtop.model.host import Host
+    from jaxtop.model.past_values import FunctionLaunches
     from jaxtop.model.state import ClusterState
 
 

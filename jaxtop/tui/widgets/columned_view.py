@@ -11,7 +11,7 @@ from textual.scroll_view import ScrollView
 from jaxtop.tui.core.palette import Palette, palette_of
 from jaxtop.tui.draw import table_lines as draw
 from jaxtop.tui.draw.table import Column, Row, RowQuery
-from jaxtop.tui.widgets.sideways import ColumnScroll
+from jaxtop.tui.widgets.column_scroll import ColumnScroll
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

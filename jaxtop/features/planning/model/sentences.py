@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from jaxtop.features.planning.model.asking import mesh_in_words, rule_as_typed, spec_in_words
+from jaxtop.features.planning.model.arguments import mesh_in_words, rule_as_typed, spec_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable

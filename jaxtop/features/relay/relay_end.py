@@ -1,4 +1,4 @@
-"""The far half: it follows agents from inside their network, and passes the frames on."""
+"""The relay end: it follows agents from inside their network, and passes the frames on."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from jaxtop.sources.source import Source
 
 POLL_S = 0.05
-# The near half must say within this time what to follow; a terminal says nothing.
+# The viewer end must say within this time what to follow; a terminal says nothing.
 OPEN_WITHIN_S = 60.0
-# The near half sends something every few seconds. After this time without it, the connection was cut.
+# The viewer end sends something every few seconds. After this time without it, the connection was cut.
 LOST_AFTER_S = 60.0
 LAST_WORDS_S = 10.0
 # The most bytes that wait for the pipe before no more are taken.
 MAX_WAITING = 1 << 18
 
 
-class FarHalf:
-    """Speaks with the near half over two descriptors, on the thread that calls `run`.
+class RelayEnd:
+    """Speaks with the viewer end over two descriptors, on the thread that calls `run`.
 
-    The end of what comes from `reading` ends the far half. The near half shows the text of exceptions of type
-    `refuse` that `open_source` raises.
+    The relay end stops when `reading` ends. The viewer end shows the text of exceptions of type `refuse`
+    that `open_source` raises.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class FarHalf:
         os.set_blocking(writing, False)
 
     def run(self) -> None:
-        """Pass on frames until the near half ends or sends nothing for a minute."""
+        """Pass on frames until the viewer end ends or sends nothing for a minute."""
         with suppress(BrokenPipeError, EOFError):
             try:
                 self._follow()
@@ -76,7 +76,7 @@ class FarHalf:
             source.close()
 
     def _opened(self) -> stream.Open:
-        """Wait for what the near half wants to follow; raise `Garbled` if something else or nothing comes."""
+        """Wait for the first message of the viewer end; raise `Garbled` if another or none comes."""
         end = time.monotonic() + OPEN_WITHIN_S
         while (left := end - time.monotonic()) > 0:
             if not select.select([self._reading], [], [], left)[0]:
@@ -88,7 +88,7 @@ class FarHalf:
         raise stream.Garbled(f"nothing complete came within {OPEN_WITHIN_S:.0f} s")
 
     def _pass_on(self, outlet: Outlet, feed: ViewerFeed) -> None:
-        """Write as fast as the near half reads, but not for long: the source must be polled."""
+        """Write as fast as the viewer end reads, but not for long: the source must be polled."""
         end = time.monotonic() + POLL_S
         outlet.pump(feed)
         self._flush()
@@ -128,7 +128,7 @@ class FarHalf:
                 del self._waiting[: os.write(self._writing, self._waiting[: 1 << 16])]
 
     def _end_with(self, message: stream.Message) -> None:
-        """Send a last message; wait until the near half has taken it, within bounds."""
+        """Send a last message; wait until the viewer end has taken it, within bounds."""
         self._waiting += stream.pack(message)
         end = time.monotonic() + LAST_WORDS_S
         while self._waiting and (left := end - time.monotonic()) > 0:
