@@ -25,6 +25,7 @@ from jaxtop.model.collectives.timing import (
 from jaxtop.model.collectives.verdict import LATE_MS, LATE_MS_ON_CPU, judge
 from jaxtop.model.host import run_of
 from jaxtop.model.state import LoggedEvent
+from jaxtop.model.tuning import STRAGGLER
 from jaxtop.model.windows import LaunchShare, PendingLaunch, ProgramWindows, launch_id
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def reduce(state: ClusterState, agent: str, message: Message, at: float) -> list
     joined = join(state, state.hosts[agent], message)
     changes = [change for each in joined for change in _judged(state, each)]
     return [
-        LoggedEvent(at, severity, "straggler", about, text)
+        LoggedEvent(at, severity, STRAGGLER, about, text)
         for severity, about, text in changes_in_words(state, changes)
     ]
 
@@ -93,7 +94,7 @@ def _judged(state: ClusterState, joined: EvaluatedProgram) -> Iterator[VerdictCh
     """Judge the collectives of a program again; yield the verdicts that have changed."""
     key, layout, windows, ops = joined
     least = LATE_MS_ON_CPU if layout is not None and layout.is_cpu else LATE_MS
-    at_least_us = state.tuning.value("straggler", least) * 1000
+    at_least_us = state.tuning.value_of(least) * 1000
     for op in sorted(ops):
         yield from judge(key, windows, op, at_least_us)
 

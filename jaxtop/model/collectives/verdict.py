@@ -12,7 +12,7 @@ from math import sqrt
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from jaxtop.model.tuning import Number
+from jaxtop.model.tuning import STRAGGLER, Number
 from jaxtop.model.windows import MISSING, Straggler
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ HYSTERESIS = 0.7
 # A unit is still late if it came last in this share of the launches of the last windows.
 STILL_LATE = 0.5
 # Processes on a CPU share its cores with others, so up to this much lateness is not attributed there.
-LATE_MS = Number("collective_ms", 5.0, "late in a collective from this many milliseconds on")
-LATE_MS_ON_CPU = Number("collective_ms_on_cpu", 25.0, "the same where the devices are CPUs")
+LATE_MS = Number("collective_ms", 5.0, "late in a collective from this many milliseconds on", STRAGGLER)
+LATE_MS_ON_CPU = Number("collective_ms_on_cpu", 25.0, "the same where the devices are CPUs", STRAGGLER)
 # It must also be this share of a launch.
 MIN_SHARE_OF_LAUNCH = 0.03
 # The lead must be this many times the measured spread of the others, and of the unit's own lead.
@@ -78,7 +78,7 @@ def judge(key: ProgramKey, windows: ProgramWindows, op: str, at_least_us: float)
             if 2 * sum(each >= at_least_us * HYSTERESIS / 2 for each in waits) < len(waits):
                 continue  # most teams are never late, so this check saves most of the work
             current = next((unit for unit in team.units if unit in before), None)
-            late = straggler_in(reported_by(timings, number), number, current, at_least_us)
+            late = straggler_in(reported_by(timings, number), number, current, at_least_us=at_least_us)
             if late is not None:
                 found.append(late)
         windows.late[op] = tuple(found)
@@ -161,7 +161,8 @@ def straggler_in(
     launches: Sequence[Timing],
     team: int,
     current: TeamUnit | None = None,
-    at_least_us: float = LATE_MS_ON_CPU.default * 1000,
+    *,
+    at_least_us: float,
 ) -> Straggler | None:
     """Return the unit of a team that clearly comes last, from launches in order of time; None if none does.
 

@@ -36,7 +36,7 @@ LATE_SCRIPT_SHARE = 0.15
 ERRORS = 3
 # While more than this share of the samples compiles, the run is starting.
 MAX_COMPILING = 0.1
-PAUSE_SHARE = Number("share", 0.1, "reported from this share of the time on")
+PAUSE_SHARE = Number("share", 0.1, "reported from this share of the time on", "pauses")
 # A finding about pauses names a line that has this share of the samples.
 LINE_SHARE = 0.05
 # Pauses repeat if there are this many within a minute. A single pause is rare.
@@ -168,7 +168,7 @@ class Pause(NamedTuple):
     every_steps: float
 
 
-def pause_of(gap: Gap, least: float = PAUSE_SHARE.default) -> Pause | None:
+def pause_of(gap: Gap, least: float) -> Pause | None:
     """Return the repeated pauses of a host in its script; None if they are few, short, or a small share.
 
     Samples do not show what a script does in its pauses, if it does the same in each step.

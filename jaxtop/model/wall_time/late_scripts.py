@@ -6,7 +6,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from jaxtop.model.host import changed_ms
-from jaxtop.model.tuning import Number
+from jaxtop.model.tuning import STRAGGLER, Number
 from jaxtop.model.wall_time.gaps import ERRORS, LATE_SCRIPT_SHARE, standard_error
 
 if TYPE_CHECKING:
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 SAME_PACE = 0.15
 # Where nothing shows whether devices compute meanwhile, it may be late from this share of a step on.
 POSSIBLY_LATE_SHARE = 0.5
-LATE_SCRIPT_MS = Number("script_ms", 5.0, "late by its script from this many milliseconds a step on")
+LATE_SCRIPT_MS = Number(
+    "script_ms", 5.0, "late by its script from this many milliseconds a step on", STRAGGLER
+)
 # At least this part of the processes must be measured.
 MEASURED_SHARE = 0.75
 # Processes notice a change of the rhythm within this time, so until then their paces may differ.
@@ -29,9 +31,7 @@ SETTLED_MS = 15_000
 NEW_RHYTHM_RATIO = 1.3
 
 
-def late_script_gaps(
-    gaps: Sequence[Gap], processes: int, least_ms: float = LATE_SCRIPT_MS.default
-) -> list[Gap]:
+def late_script_gaps(gaps: Sequence[Gap], processes: int, least_ms: float) -> list[Gap]:
     """Return the gaps of the few processes for whose scripts all others wait, the longest first.
 
     All make the same number of steps a second, so each step of all takes as long as these processes need.

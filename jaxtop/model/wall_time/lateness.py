@@ -80,9 +80,9 @@ def _lateness_of_run(cluster: ClusterState, run: Run, now: float) -> Lateness:
     found = ((host, own.get(host.agent)) for host in in_present_rhythm([view.current for view in views]))
     gaps = [gap for host, each in found if (gap := gap_of(host, each and each.parts)) is not None]
     present = sum(not view.state.has_exited for view in run.hosts)
-    scripts = late_script_gaps(gaps, present, cluster.tuning.value("straggler", LATE_SCRIPT_MS))
+    scripts = late_script_gaps(gaps, present, cluster.tuning.value_of(LATE_SCRIPT_MS))
     costs = _waits_by_collectives(cluster, run, views, scripts, now)
-    costs.update(_waits_by_pauses(gaps, present, cluster.tuning.value("pauses", PAUSE_SHARE)))
+    costs.update(_waits_by_pauses(gaps, present, cluster.tuning.value_of(PAUSE_SHARE)))
     costs.update(_waits_by_scripts(scripts, gaps, costs))
     return Lateness(tuple(gaps), tuple(scripts), tuple(perhaps_late(gaps, present)), costs)
 

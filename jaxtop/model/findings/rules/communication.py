@@ -1,4 +1,4 @@
-"""Communication that nothing hides: how much, many small collectives, an axis that crosses hosts."""
+"""Exposed communication: how much, many small collectives, an axis that crosses hosts."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _communication_bound(facts: RunFacts) -> Iterator[Finding]:
     yield Finding(
         Severity.INFO if facts.is_on_cpu else Severity.WARNING,
         0.8,
-        f"{mean.communication:.0%} of the time is communication that nothing hides"
+        f"{mean.communication:.0%} of the time is exposed communication"
         + (f" ({units.ms(ms)} ms a step)" if ms is not None else "")
         + f": mostly {top.op}{over}",
         Subject(program=top.program, collective=top.op, axis=_axes(top)),

@@ -1,4 +1,4 @@
-"""A process or device that the others wait for in every collective, and whether its own process does, too."""
+"""Rules about a process or device that all others wait for in their collectives."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jaxtop.model.finding import Evidence, Finding, FindingCost, Proof, Severity
 from jaxtop.model.findings.gap_findings import SAMPLES, core_clause, gap_over, place_of, source_of
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.naming.sentences import acting
-from jaxtop.model.tuning import Number
+from jaxtop.model.tuning import STRAGGLER, Number
 from jaxtop.model.wall_time.gaps import LATE_SCRIPT_SHARE
 from jaxtop.model.wall_time.late_scripts import LATE_SCRIPT_MS
 from jaxtop.wire import SCRIPT
@@ -118,7 +118,8 @@ def _perhaps(late: list[Gap]) -> Finding:
             Evidence("processes", len(late), source=SAMPLES, at=host.pulse_at),
         ),
         proof=Proof("stacks", row=host.agent),
-        advice="No recent window of the profiler shows whether its devices compute meanwhile: take one (c).",
+        advice="No recent window of the profiler shows whether its devices compute meanwhile: press c to "
+        "take one.",
     )
 
 
@@ -146,7 +147,7 @@ def _evenly(facts: RunFacts, even: Sequence[Gap], op: str = "") -> Finding:
     return Finding(
         Severity.WARNING,
         0.8,
-        f"{acting([each.host for each in even], 'is', 'are')} late, evenly: they launch nothing for "
+        f"{acting([each.host for each in even], 'is', 'are')} equally late: no launch for "
         f"{units.ms(gap.ms)} ms of a {units.ms(gap.step_ms)} ms step "
         f"({gap.share:.0%}{core_clause(gap.share, gap.core)}){where}",
         Subject(collective=op, source=source_of(line)) if everyone else one,
@@ -164,7 +165,7 @@ def _evenly(facts: RunFacts, even: Sequence[Gap], op: str = "") -> Finding:
 
 def is_by_script(finding: Finding) -> bool:
     """Whether a straggler was found by samples of its main thread, which no figure of a collective shows."""
-    return finding.rule == "straggler" and not finding.subject.collective
+    return finding.rule == STRAGGLER and not finding.subject.collective
 
 
 def _severity(facts: RunFacts, share: float | None) -> Severity:
@@ -238,7 +239,7 @@ def _uneven_work(facts: RunFacts) -> Iterator[Finding]:
         cost=FindingCost(late_ms, facts.share_of_step(late_ms)),  # all wait for it, as the panel has it
         evidence=_evidence("wait of the other devices of its process", ms, late, view),
         proof=Proof("collectives", row=view.op),
-        explains=("straggler",) if facts.stragglers == {late.agent} else (),
+        explains=(STRAGGLER,) if facts.stragglers == {late.agent} else (),
     )
 
 
@@ -255,7 +256,7 @@ def _uneven_us(facts: RunFacts, late: Straggler, view: CollectiveView) -> float 
 
 RULES = (
     Rule(
-        name="straggler",
+        name=STRAGGLER,
         title="Straggler",
         threshold="the same process or device comes last in 75 % of the samples of three windows, or its "
         "main thread is in the script for 15 % of each step more than others",
