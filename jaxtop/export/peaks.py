@@ -1,4 +1,4 @@
-"""What holds memory at the peak of a program or a device, as plain values."""
+"""The arrays that hold memory at the peak of a program or a device, as plain values."""
 
 from __future__ import annotations
 

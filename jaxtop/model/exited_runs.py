@@ -1,4 +1,4 @@
-"""What the model keeps of exited processes: bounded by number and age, and dropped ones are counted.
+"""The exited processes that the model keeps: bounded by number and age, and dropped ones are counted.
 
 All of it follows from the messages and their times, so live views and replays keep the same.
 """

@@ -1,4 +1,4 @@
-"""What a figure of the table is: its names, unit and reading, where it is shown, and when it stands out."""
+"""The type of the figures of tables: names, unit and reading, the places that show it, and its limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a host keeps of an agent's earlier messages: frozen values, which keyframes have as they are."""
+"""The values that a host keeps of earlier messages: frozen, and stored in keyframes as they are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the time of steps goes, as plain values: shares of wall time, now and over the last hour."""
+"""The time of steps by part, as plain values: shares of wall time, now and over the last hour."""
 
 from __future__ import annotations
 

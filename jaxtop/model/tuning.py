@@ -1,4 +1,4 @@
-"""Changes that a user made to the rules of findings: their numbers, and which rules are muted."""
+"""Changes that a user made to the rules of findings: their numbers, and the muted rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What windows of the profiler reported about collectives, of all hosts together: data only.
+"""The collectives in windows of the profiler, of all hosts together: data only.
 
 It is separate from the rest of the state, because rooms of the model do not import each other in a circle.
 """

@@ -1,4 +1,4 @@
-"""What the terminal shows, so that of each update only the cells that changed are sent.
+"""The cells of the terminal: of each update, only the cells that changed are sent.
 
 Textual sends whole lines of a widget, where a curve that moves changes its edge and a clock one digit.
 """

@@ -1,4 +1,4 @@
-"""Which screen is open, the ways from one to another, and what is shown where a screen has no room."""
+"""The open screen, the ways from one to another, and the notice where a screen has no room."""
 
 from __future__ import annotations
 

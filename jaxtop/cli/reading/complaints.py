@@ -1,4 +1,4 @@
-"""What the figures of a cluster do not show clearly: which processes are missing, and why."""
+"""Notes on figures that a command could not get: missing processes, and the reasons."""
 
 from __future__ import annotations
 

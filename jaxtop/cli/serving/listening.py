@@ -1,4 +1,4 @@
-"""Where a command listens for HTTP: its address, what protects it, and the bounds for strangers."""
+"""The address at which a command serves HTTP, its protection, and the bounds for strangers."""
 
 from __future__ import annotations
 

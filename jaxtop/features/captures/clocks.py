@@ -1,4 +1,4 @@
-"""How the clocks of hosts relate, from the collectives that they share: all members leave one together."""
+"""The offsets between the clocks of hosts, from shared collectives: all members leave one together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much longer launches and collectives look in a capture than in short windows of the profiler."""
+"""The excess of launches and collectives in a capture over those in short windows of the profiler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is made of the traces of a capture: the merged trace, and a summary that says how far to trust it."""
+"""The files made from the traces of a capture: the merged trace, and a summary of its accuracy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What came of a capture: its files, why processes sent no trace, and what is printed about both."""
+"""The result of a capture: its files, the processes without a trace, and the printed text about both."""
 
 from __future__ import annotations
 

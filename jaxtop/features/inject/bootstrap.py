@@ -1,4 +1,4 @@
-"""What `jaxtop inject` runs in the process: it starts the agent on a thread, and answers in a file.
+"""The code that `jaxtop inject` runs in the process: it starts the agent on a thread, and answers in a file.
 
 The text of this file is sent there, because jaxtop may be missing there. Nothing in it may raise, print or
 remain. It uses what JAX has imported already.

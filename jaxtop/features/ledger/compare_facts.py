@@ -1,4 +1,4 @@
-"""What a run consists of at a moment, as facts that can be compared, and where its steps go."""
+"""The facts of a run at a moment that can be compared, and the time of its steps by part."""
 
 from __future__ import annotations
 

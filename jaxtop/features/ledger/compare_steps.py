@@ -1,4 +1,4 @@
-"""What a step took over time: from the counters in pulses, and from the sums in ledgers.
+"""The duration of a step over time: from the counters in pulses, and from the sums in ledgers.
 
 A pulse counts launches at its own time. So the time between two pulses and the steps between them say what a
 step took, with all that happened between the steps. The counters stand still within a step: a sample is long

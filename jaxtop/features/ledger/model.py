@@ -1,4 +1,4 @@
-"""Where the hours of a job went: its attempts, what each process spent its time on, and what was lost.
+"""The hours of a job: its attempts, the time of each process by kind, and the time that was lost.
 
 An attempt is one start of a run with all its processes. What an attempt did since its last checkpoint was
 done again by the next one: that time is lost, whatever it was spent on. Between the two, nothing ran.

@@ -1,4 +1,4 @@
-"""What an assistant can ask. Each answer says of which moment it is, and is bounded."""
+"""The questions of an assistant. Each reply states its moment, and is bounded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was probed, compared with the live figures of devices and collectives."""
+"""The last probe's result, compared with the live figures of devices and collectives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one viewer of a relay is sent: every frame while it keeps up, the last frames where it does not."""
+"""The frames for one viewer of a relay: every frame while it keeps up, the last frames where it does not."""
 
 from __future__ import annotations
 

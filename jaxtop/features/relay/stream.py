@@ -1,4 +1,4 @@
-"""What a relay and a viewer say to each other.
+"""The messages between a relay and a viewer.
 
 Between two halves: a first line with the version, then messages. A message is its length, its payload and a
 line feed: `srun` passes on only whole lines. Over ZeroMQ a message is a payload alone.

@@ -1,4 +1,4 @@
-"""What was alive on each device when the peak of its allocator last rose."""
+"""The arrays that were alive on each device when the peak of its allocator last rose."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often programs with collectives are launched, from a sample of the processes that run each."""
+"""The launch rates of programs with collectives, from a sample of the processes that run each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a program runs: its places, their processes and devices, and the groups of its collectives."""
+"""The places at which a program runs, their processes and devices, and the groups of its collectives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the launches that several processes traced under one number are the same launch.
+"""The test of whether several processes traced the same launch under one number.
 
 On accelerators, launches are numbered by counting them in each process. A process that counted differently
 would be joined with another launch, which looks like a very late host. Two tests show that: all members of a

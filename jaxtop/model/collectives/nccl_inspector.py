@@ -1,4 +1,4 @@
-"""What NCCL Inspector timed, for collectives that no window has timed.
+"""The times of NCCL Inspector, for collectives that no window has timed.
 
 NCCL knows kinds, sizes and groups, but no programs. So all collectives alike in these have the same times.
 """

@@ -1,4 +1,4 @@
-"""How many rules were checked, and why the others could not be."""
+"""The number of rules that were checked, and the reasons why others could not be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process was like when its script failed or it died: from what it had reported until then."""
+"""The last state of a process whose script failed or that died, from its reports until then."""
 
 from __future__ import annotations
 

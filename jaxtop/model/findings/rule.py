@@ -1,4 +1,4 @@
-"""What a rule is, and what it reads: one run of the cluster at one time."""
+"""The type of rules, and the facts that they read: one run of the cluster at one time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long launches of a program take, as a histogram that is small enough for keyframes.
+"""The durations of launches of a program, as a histogram that is small enough for keyframes.
 
 A bucket is a twentieth longer than the one before, so a percentile is exact to 2.5 %.
 """

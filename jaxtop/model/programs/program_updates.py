@@ -1,4 +1,4 @@
-"""What a process reports about its programs, as its host then is."""
+"""The messages of a process about its programs, folded into its host."""
 
 from __future__ import annotations
 

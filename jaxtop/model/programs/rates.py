@@ -1,4 +1,4 @@
-"""How often a process launches its programs: by function from counters, by variant from windows.
+"""The launch rates of the programs of a process: by function from counters, by variant from windows.
 
 Launches are counted by function. If several programs of a function are loaded, windows of the profiler show
 which of them ran. Their shares of the launches in windows are their shares of the function's rate.

@@ -1,4 +1,4 @@
-"""What changed between two moments of a session: hosts, programs, arrays, memory, launches."""
+"""The changes between two moments of a session: hosts, programs, arrays, memory, launches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which process has read, written or received much less than its peers, before the first steps.
+"""The processes that have read, written or received much less than their peers before the first steps.
 
 A process that restores a checkpoint launches nothing for a long time, and its peers wait for it. The bytes
 that it moves show whether it hangs or is slow.

@@ -1,4 +1,4 @@
-"""What the agents have noted of scalars: which are not finite and since when, and which have risen."""
+"""The scalars that agents noted: those that are not finite and since when, and those that have risen."""
 
 from __future__ import annotations
 

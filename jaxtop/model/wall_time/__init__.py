@@ -1,4 +1,4 @@
-"""Where the wall time of a process and of a step goes: parts, gaps, and who is late.
+"""The wall time of a process and of a step by part, gaps, and late processes.
 
 What is where, in the order in which to read it:
 

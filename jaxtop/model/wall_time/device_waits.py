@@ -1,4 +1,4 @@
-"""How long each device waits in a step: as windows measured it, or for a process that became late since."""
+"""The wait of each device in a step: measured by windows, or derived for a process that became late since."""
 
 from __future__ import annotations
 

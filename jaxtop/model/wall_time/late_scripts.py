@@ -1,4 +1,4 @@
-"""Which processes of a run are late by their scripts: the others wait for them in each step."""
+"""The processes of a run that are late by their scripts: the others wait for them in each step."""
 
 from __future__ import annotations
 

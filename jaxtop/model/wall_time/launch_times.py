@@ -1,4 +1,4 @@
-"""How long launches of each program take on a host, from windows of the profiler."""
+"""The durations of launches of each program on a host, from windows of the profiler."""
 
 from __future__ import annotations
 

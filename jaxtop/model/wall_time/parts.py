@@ -1,4 +1,4 @@
-"""Where the wall time of a process goes, as it shows itself: computing, communicating, waiting, no launches.
+"""The wall time of a process by part, from its own figures: computing, communicating, waiting, no launches.
 
 What the others of its run add, such as a late process that it waits for, is in `step_parts.py`.
 

@@ -1,4 +1,4 @@
-"""What a process has spent its time on, over time: each message adds a point to the earlier ones."""
+"""The time of a process by kind, over time: each message adds a point to the earlier ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every part of the app uses: the moment that is shown, texts, colours, metrics of devices.
+"""The base of all parts of the app: the moment that is shown, texts, colours, metrics of devices.
 
 What is where:
 

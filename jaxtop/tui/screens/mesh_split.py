@@ -1,4 +1,4 @@
-"""How the mesh screen divides its room between the cells, the means by axis and the detail of a device."""
+"""The division of the mesh screen between the cells, the means by axis and the detail of a device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which columns of a table are in view: the pinned ones, and of the others those after the skipped ones."""
+"""The columns of a table in view: the pinned ones, and of the others those after the skipped ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the lines of the mesh depend on, and which of them change with it."""
+"""The values on which the lines of the mesh depend, and the lines that change with each."""
 
 from __future__ import annotations
 

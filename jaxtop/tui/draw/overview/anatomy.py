@@ -1,4 +1,4 @@
-"""Where a step goes: its parts as a bar with a legend, and over the last hour as columns."""
+"""The parts of a step: as a bar with a legend, and over the last hour as columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong, with cost, cause and next step; of a healthy run, what bounds it and what to gain."""
+"""The findings with cost, cause and next step; of a healthy run, its bound and the possible gain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which panels stand where: in rows of one to three, or as lines where there is no room for frames."""
+"""The places of panels: in rows of one to three, or as lines where there is no room for frames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds memory at the peak of a program or a device: a line on all of it, one for each large part."""
+"""The arrays at the peak of a program or a device: a line on all of them, one for each large part."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a collective costs over the links of a mesh: latency, and bytes over a bandwidth.
+"""The cost of a collective over the links of a mesh: latency, and bytes over a bandwidth.
 
 A cost is fitted to what was measured. All kinds share one formula, so that a kind that was not measured takes
 the cost of another one: `latency_us` times the steps of a ring, and the bytes that cross the bus, as

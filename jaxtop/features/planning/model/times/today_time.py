@@ -1,4 +1,4 @@
-"""Where the time of a run's step goes today, and what its links cost: the part of `Today` that times need."""
+"""The time of a run's step today by part, and the cost of its links: the part of `Today` that times need."""
 
 from __future__ import annotations
 
