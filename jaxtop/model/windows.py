@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 ProgramKey = tuple[str, str, str | None]
 # The members of each group of a collective, as places in the program's device assignment or as device ids.
 Groups = tuple[tuple[int, ...], ...]
-# A launch: its number, or what else tells it from others if it has none.
+# The identity of a launch: its number; without a number, its agent, window and place.
 LaunchId = int | tuple[str, int, int]
 # The durations that an agent reports for its devices, in the order of its hello.
 Durations = tuple[int | None, ...]
@@ -29,7 +29,7 @@ MISSING = 0xFFFF_FFFF
 
 
 def launch_id(agent: str, window: wire.Window, place: int) -> LaunchId:
-    """Return what a launch in an agent's window is on all hosts."""
+    """Return the identity that a launch in an agent's window has on all hosts."""
     number = window.launches[place].number
     return (agent, window.at_ms, place) if number is None else number
 
@@ -125,7 +125,7 @@ class Straggler(NamedTuple):
 
 
 class LaunchTraceCheck(NamedTuple):
-    """What tests whether a launch has the right number, from the window of an agent that counts launches.
+    """The evidence that a launch has the right number, from the window of an agent that counts launches.
 
     `ends` has the end of each collective by the common clock, by op and round, in microseconds.
     `order` has the numbered launches of the window in order of time.
@@ -140,7 +140,7 @@ class LaunchTraceCheck(NamedTuple):
 class PendingLaunch:
     """A launch that some agents have not reported yet, with the rows of each agent by op and round.
 
-    `traced` has what confirms the number of the launch, for agents that count their launches.
+    `traced` has the evidence for the number of the launch, from agents that count their launches.
     """
 
     window_number: int
@@ -155,7 +155,7 @@ class PendingLaunch:
 
 @dataclass
 class ProgramWindows:
-    """The windows of one program: pending launches, and by op what earlier launches showed.
+    """The windows of one program: pending launches, and the timings of earlier launches by op.
 
     `unmatched` counts the numbers under which processes traced different launches.
 

@@ -16,7 +16,7 @@ What is where; a folder imports only from those below it:
 - changed_cells.py: what the terminal shows, so that only what changed is sent
 - colours16.py: the colours of the theme `terminal`, and for terminals with 16 colours
 - colours256.py: colours for terminals with 256 colours
-- screens/: one file per screen: it turns a moment into rows or a scene, and holds the selection;
+- screens/: one file per screen: it turns a moment into rows or contents, and holds the selection;
   `SCREENS` lists them with keys and titles
 - dialogs/: help and palette, going to a time, the list of live runs
 - widgets/: Textual widgets: they know their size, the keys and the mouse

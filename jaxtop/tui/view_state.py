@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ViewState:
-    """What all parts of the app share: they change the time that is shown, ask, and draw the moment."""
+    """The state that all parts of the app share: the followed run, and the shown time and moment."""
 
     feed: Feed
     cluster: Cluster

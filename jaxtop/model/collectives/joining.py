@@ -1,10 +1,10 @@
-"""The reducer of windows: those of all hosts are joined launch by launch, then judged.
+"""The reducer of windows: it joins the windows of all hosts launch by launch, then judges them.
 
 An instance is identified by program, number of the launch, op and round, which are the same on all hosts.
 Durations are never computed from the clocks of several hosts. A launch is evaluated when every agent that
 reports windows has reported it, or when it is `WINDOWS_TO_WAIT` windows old. In the second case, only groups
-whose members have all reported it count. A launch without a number is evaluated at once: it is joined with
-none, so only groups inside its process count.
+whose members have all reported it count. A launch without a number is evaluated at once: it has no
+counterparts, so only groups inside its process count.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ LAUNCHES_BY_DEVICE_BUDGET = 1 << 15
 # longer expected. A viewer that joins late receives the last windows of each process together, so this is no
 # less than the number of windows that they keep for it.
 WINDOWS_TO_WAIT = 4
-# The number of windows of which the times are kept: with those that still wait for some processes.
+# The most windows whose times are kept, including windows that still wait for some processes.
 MAX_WINDOW_TIMES = 2 * COUNTED_WINDOWS
 # The most launches of a program that wait for the windows of other hosts.
 MAX_PENDING = 1024
@@ -70,7 +70,7 @@ MAX_EVALUATED = 2048
 
 
 class EvaluatedProgram(NamedTuple):
-    """A program of which launches were evaluated, and the ops that they timed."""
+    """A program with evaluated launches, and the ops that these launches timed."""
 
     key: ProgramKey
     layout: Layout | None
@@ -79,7 +79,7 @@ class EvaluatedProgram(NamedTuple):
 
 
 def reduce(state: ClusterState, agent: str, message: Message, at: float) -> list[LoggedEvent]:
-    """Join a window with those of the other hosts; return an event for each verdict that it changed."""
+    """Join a window with the windows of other hosts; return an event for each verdict that it changed."""
     if not isinstance(message, wire.Window):
         return []
     joined = join(state, state.hosts[agent], message)
@@ -100,7 +100,7 @@ def _judged(state: ClusterState, joined: EvaluatedProgram) -> Iterator[VerdictCh
 
 
 def join(state: ClusterState, host: Host, window: wire.Window) -> Iterator[EvaluatedProgram]:
-    """Add a window of a host, and yield the programs of which launches could be evaluated.
+    """Add a window of a host, and yield the programs whose launches could be evaluated.
 
     Layouts are expensive to derive while hosts still connect. One is requested only if all hosts of a program
     may have connected, or if launches are overdue or too many.

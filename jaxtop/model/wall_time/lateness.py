@@ -1,6 +1,6 @@
-"""The gaps of the processes of each run, and how long the others wait for those that are late.
+"""The gaps of the processes of each run, and the time that the others wait for late processes.
 
-Findings and the parts of a step are both made of this, so that they say the same.
+Findings and the parts of a step both read these values, so that they agree.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ LAST_WAIT_SHARE = 0.2
 
 
 class Lateness(NamedTuple):
-    """The gaps of a run's processes, those that are late by their scripts, and what each late one costs.
+    """The gaps of a run's processes, the processes that are late by their scripts, and the cost of each.
 
-    `perhaps` are late if their devices do not compute while their scripts run: nothing measures that.
+    Processes in `perhaps` are late if their devices do not compute meanwhile: nothing measures that.
     `costs` has the share of wall time for which the others wait for a process, by agent.
     """
 
@@ -53,7 +53,7 @@ class Lateness(NamedTuple):
     def wait_of(self, agent: str) -> float | None:
         """Return the share of wall time for which a process waits for late ones; None if it is not known.
 
-        Nothing but windows shows what a late process waits for itself.
+        Only windows show the wait of a late process itself.
         """
         return None if agent in self.costs else max(self.costs.values(), default=None)
 

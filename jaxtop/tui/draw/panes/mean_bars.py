@@ -54,7 +54,7 @@ def means_height(axes: Sequence[Axis]) -> int:
 
 
 @dataclass(frozen=True)
-class MeansScene:
+class MeansContents:
     """The means of a reading by axis, as the picture of the mesh has these axes."""
 
     axes: Sequence[Axis]
@@ -90,43 +90,43 @@ def _style(ink: Ink, step: int, *, on_track: bool) -> Style:
     return ink.style(ink.ramp(step), Color.parse(ink.palette.track) if on_track else None)
 
 
-def means_lines(scene: MeansScene, width: int, height: int) -> Text:
+def means_lines(contents: MeansContents, width: int, height: int) -> Text:
     """Return the means of as many axes as fit side by side, and the sentence below them."""
-    shown = scene.means[: max(1, width // MIN_WIDTH)]
+    shown = contents.means[: max(1, width // MIN_WIDTH)]
     room = (width - 2 * (len(shown) - 1)) // max(1, len(shown))
     columns = (
-        [(room, _chart(scene, each, room, height - TEXT_LINES)) for each in shown]
+        [(room, _chart(contents, each, room, height - TEXT_LINES)) for each in shown]
         if height > TEXT_LINES
         else []
     )
     lines = side_by_side(columns, height - 1)
-    words = sentence(scene.means, scene.reading, scene.devices, scene.odd, scene.spoken)
-    lines.append(Text(words, scene.ink.style(bold=scene.odd is not None)))
+    words = sentence(contents.means, contents.reading, contents.devices, contents.odd, contents.spoken)
+    lines.append(Text(words, contents.ink.style(bold=contents.odd is not None)))
     return joined(fitted(lines, width, height))
 
 
-def _chart(scene: MeansScene, found: AxisMeans, width: int, height: int) -> list[Text]:
+def _chart(contents: MeansContents, found: AxisMeans, width: int, height: int) -> list[Text]:
     title = Text.assemble(
-        ("mean by ", scene.ink.label),
-        (scene.spoken.title(found.axis), scene.ink.figure),
+        ("mean by ", contents.ink.label),
+        (contents.spoken.title(found.axis), contents.ink.figure),
         no_wrap=True,
         end="",
     )
     draw = _bars if len(found.means) <= height else _columns
-    return [title, *draw(scene, found, width, height)]
+    return [title, *draw(contents, found, width, height)]
 
 
-def _bars(scene: MeansScene, found: AxisMeans, width: int, _height: int) -> list[Text]:
-    ink, odd, (axis, values) = scene.ink, scene.odd, found
+def _bars(contents: MeansContents, found: AxisMeans, width: int, _height: int) -> list[Text]:
+    ink, odd, (axis, values) = contents.ink, contents.odd, found
     name = len(str(len(values) - 1))
     room = width - name - 2 - _VALUE - _MARK
     lines = []
     for place, value in enumerate(values):
         is_odd = odd is not None and odd.axis is axis and odd.place == place
         line = Text(f"{place:>{name}}  ", ink.figure if is_odd else ink.note, no_wrap=True, end="")
-        line.append(bar(scene.share(value), room), scene.style(value, on_track=True))
-        line.append(f"{scene.reading.metric.write(value):>{_VALUE}}", ink.style(bold=is_odd))
-        if axis.places[place] and scene.late.issuperset(axis.places[place]):
+        line.append(bar(contents.share(value), room), contents.style(value, on_track=True))
+        line.append(f"{contents.reading.metric.write(value):>{_VALUE}}", ink.style(bold=is_odd))
+        if axis.places[place] and contents.late.issuperset(axis.places[place]):
             line.append(f" {LATE}", ink.style(ink.palette.warning, bold=True))
         elif is_odd:
             line.append(" ◂", ink.figure)
@@ -134,14 +134,14 @@ def _bars(scene: MeansScene, found: AxisMeans, width: int, _height: int) -> list
     return lines
 
 
-def _columns(scene: MeansScene, found: AxisMeans, width: int, height: int) -> list[Text]:
+def _columns(contents: MeansContents, found: AxisMeans, width: int, height: int) -> list[Text]:
     """Return the means as columns; of several places together where there are more than characters."""
     count = len(found.means)
     per = -(-count // width)
     wide = width // count if per == 1 else 1
     values = [mean_of(found.means[i : i + per]) for i in range(0, count, per)]
-    styles = [scene.style(value) for value in values]
-    eighths = [_eighths(scene.share(value), height - 1) for value in values]
+    styles = [contents.style(value) for value in values]
+    eighths = [_eighths(contents.share(value), height - 1) for value in values]
     drawn = wide if wide < _WITH_GAP else wide - 1
     lines = []
     for row in reversed(range(height - 1)):
@@ -155,7 +155,7 @@ def _columns(scene: MeansScene, found: AxisMeans, width: int, height: int) -> li
         lines.append(line)
     last = str(count - 1)
     end = max(len(last) + 1, (len(values) - 1) * wide + len(last) - 1)
-    lines.append(Text(f"0{last:>{min(width - 1, end)}}", scene.ink.note))
+    lines.append(Text(f"0{last:>{min(width - 1, end)}}", contents.ink.note))
     return lines
 
 

@@ -30,7 +30,7 @@ class CellTrend(NamedTuple):
 
 
 @dataclass(frozen=True)
-class GridScene:
+class GridContents:
     """Everything that the lines depend on."""
 
     plan: MeshDrawing
@@ -80,12 +80,12 @@ class GridScene:
         return frozenset(found)
 
 
-def planned(scene: GridScene, plan: MeshDrawing) -> GridScene:
+def planned(contents: GridContents, plan: MeshDrawing) -> GridContents:
     trends: tuple[tuple[str, ...], ...] = ()
     if plan.tile.height >= TALL_BOX and plan.tile.level is CellDetail.BOX:
         room, height = plan.tile.width - 4, plan.tile.height - 4
-        trends = tuple(_trend(scene, device, room, height) for device in range(len(scene.devices)))
-    return replace(scene, plan=plan, trends=trends)
+        trends = tuple(_trend(contents, device, room, height) for device in range(len(contents.devices)))
+    return replace(contents, plan=plan, trends=trends)
 
 
 @lru_cache(maxsize=1024)
@@ -96,10 +96,10 @@ def _curve(values: tuple[float | None, ...], width: int, height: int) -> tuple[s
     return tuple(area(values, width, height).lines)
 
 
-def _trend(scene: GridScene, device: int, width: int, height: int) -> tuple[str, ...]:
+def _trend(contents: GridContents, device: int, width: int, height: int) -> tuple[str, ...]:
     """Return a curve, its name if that is not the metric, and its range and other figures if they fit."""
-    trend = scene.history(device, 2 * width)
-    facts = scene.facts(device, width) if height + 4 >= WITH_FACTS else ""
+    trend = contents.history(device, 2 * width)
+    facts = contents.facts(device, width) if height + 4 >= WITH_FACTS else ""
     has_range = height + 4 >= WITH_RANGE
     lines = height - has_range - bool(facts)
     name = f"{trend.name} " if trend.name and not has_range else ""
@@ -116,7 +116,7 @@ def _trend(scene: GridScene, device: int, width: int, height: int) -> tuple[str,
     )
 
 
-def changed_lines(before: GridScene, after: GridScene) -> set[int] | None:
+def changed_lines(before: GridContents, after: GridContents) -> set[int] | None:
     plan, fine = after.plan, after.is_fine
     if before.plan is not plan or before.ink is not after.ink:
         return None
@@ -141,13 +141,13 @@ def _differing(before: Sequence[object], after: Sequence[object]) -> set[int]:
     return {i for i, (old, new) in enumerate(zip(before, after, strict=True)) if old != new}
 
 
-def label_inputs(scene: GridScene, label: Label) -> tuple[bool, Sequence[State], bool]:
+def label_inputs(contents: GridContents, label: Label) -> tuple[bool, Sequence[State], bool]:
     """Return what a label depends on: whether the selected device is in it, its states, and who is late."""
     if label.role in ("axis", "frame"):
         return False, (), False
     kind = "column" if label.role == "column" else "row"
-    cell = scene.plan.by_device.get(scene.selected) if scene.selected is not None else None
+    cell = contents.plan.by_device.get(contents.selected) if contents.selected is not None else None
     at = None if cell is None else (cell.row if kind == "row" else cell.column)
-    is_late = any((kind, each) in scene.late_bands for each in range(label.first, label.last))
-    states = scene.states[label.first : label.last] if kind == "row" else ()
+    is_late = any((kind, each) in contents.late_bands for each in range(label.first, label.last))
+    states = contents.states[label.first : label.last] if kind == "row" else ()
     return at is not None and label.first <= at < label.last, states, is_late
