@@ -82,7 +82,7 @@ LIMITS = {
         ),
         Limit(
             "requests of a relay's viewer under way",
-            "jaxtop.features.relay.listening:MOST_ASKED",
+            "jaxtop.features.relay.relay_listener:MAX_ASKED",
             "",
             "further ones are dropped",
         ),
@@ -224,13 +224,13 @@ LIMITS = {
     "Over HTTP": (
         Limit(
             "clients of the exporter at a time",
-            "jaxtop.cli.serving.http_server:MOST_CLIENTS",
+            "jaxtop.cli.serving.http_server:MAX_CLIENTS",
             "",
             "a further one is refused in words",
         ),
         Limit(
             "connections without a password or cookie",
-            "jaxtop.cli.serving.listening:MOST_STRANGERS",
+            "jaxtop.cli.serving.listening:MAX_STRANGERS",
             "",
             "the oldest is ended",
         ),
@@ -242,7 +242,7 @@ LIMITS = {
         ),
         Limit(
             "tabs of `--web`",
-            "jaxtop.features.web.browser.server:MOST_TABS",
+            "jaxtop.features.web.browser.server:MAX_TABS",
             "",
             "a further one is refused in words",
         ),

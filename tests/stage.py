@@ -15,7 +15,7 @@ from textual.widgets import ContentSwitcher, Static
 
 from jaxtop.tui.app import JaxtopApp
 from jaxtop.tui.dialogs.picker import LiveRuns
-from jaxtop.tui.runs import Followed
+from jaxtop.tui.runs import FollowedRun
 from tests import builders, patience
 from tests.builders import NOW
 
@@ -229,12 +229,12 @@ class TwoRuns:
     def live(self) -> LiveRuns:
         return LiveRuns(("NAME", "ID"), self.cells)
 
-    def follow(self, run_id: str) -> Followed | str:
+    def follow(self, run_id: str) -> FollowedRun | str:
         if run_id not in self.cells:
             return f"{run_id} has ended"
         self.followed.append(run_id)
         hellos = (builders.hello(index, run=run_id) for index in range(builders.PROCESSES))
-        return Followed(Feed(*(builders.frame(each.agent, each) for each in hellos)))
+        return FollowedRun(Feed(*(builders.frame(each.agent, each) for each in hellos)))
 
     def leave(self) -> None:
         self.left += 1

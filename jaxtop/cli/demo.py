@@ -37,7 +37,7 @@ DEVICES = 4
 # JAX itself ends the survivors of a lost process after 100 seconds. After SIGTERM they need far less.
 PATIENCE = 10.0
 # Where the terminal is gone, the demo itself has no more time.
-HURRIED = 1.0
+HANGUP_PATIENCE = 1.0
 # On eight devices a third of it is free while the training takes a step.
 LIMIT = 64 << 20
 SAVES = ("--save-every", "150")
@@ -252,7 +252,7 @@ def start(
 
 def stop(hosts: list[subprocess.Popen[bytes]]) -> None:
     """End the processes, cleanly if possible."""
-    end = time.monotonic() + (HURRIED if hangup.is_gone() else PATIENCE)
+    end = time.monotonic() + (HANGUP_PATIENCE if hangup.is_gone() else PATIENCE)
     for host in hosts:
         if host.poll() is None:
             host.send_signal(signal.SIGCONT)  # a stopped process would not handle the next signal

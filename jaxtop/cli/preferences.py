@@ -1,4 +1,4 @@
-"""How the user wants the app to look: from the settings, and saved by the app."""
+"""The looks of the app that the user wants: from the settings, and saved by the app."""
 
 from __future__ import annotations
 

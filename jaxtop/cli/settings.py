@@ -27,8 +27,10 @@ FILE = "config.toml"
 SAVED = "saved.toml"
 FORMS = ("plain", "slack", "discord")
 ALERTING = (Severity.CRITICAL.value, Severity.WARNING.value)
-# Sizes of the rewind buffer: the default, and the least in bytes.
-USUAL_REWIND, LEAST_REWIND = "256M", 1 << 20
+# The default size of the rewind buffer.
+USUAL_REWIND = "256M"
+# The least size of the rewind buffer, in bytes.
+MIN_REWIND = 1 << 20
 
 
 class Setting(NamedTuple):
@@ -76,7 +78,7 @@ def _flag(value: object) -> bool:
 
 def _size(value: object) -> str:
     try:
-        amount(str(value), LEAST_REWIND)
+        amount(str(value), MIN_REWIND)
     except ArgumentTypeError:
         raise ValueError("must be a size of at least 1 MiB, such as 100M or 2G") from None
     return str(value)

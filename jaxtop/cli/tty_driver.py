@@ -21,7 +21,7 @@ class TTYDriver(LinuxDriver):
 
     def __init__(self, *words: Any, **options: Any) -> None:
         super().__init__(*words, **options)
-        self._file: Any = Lenient(sys.__stdout__)
+        self._file: Any = LenientFile(sys.__stdout__)
         # Whether the terminal is the app's, and whether that is so again once the process goes on.
         self._is_on = self._is_suspended = False
         # Textual handles these signals wherever the main thread is, also within its own queue of output.
@@ -53,7 +53,7 @@ class TTYDriver(LinuxDriver):
             self._is_suspended = self._must_signal_resume = True
 
 
-class Lenient:
+class LenientFile:
     """A file that drops what cannot be written."""
 
     def __init__(self, file: Any) -> None:

@@ -16,7 +16,7 @@ What is where, in the order in which to read it:
 - samples.py: the cluster as samples of metrics
 - openmetrics.py: samples in the formats of Prometheus
 - series.py: figures over time, a row for each
-- untyped.py: messages decoded without their types
+- decoded_messages.py: messages decoded without their types
 - mcap_json.py: a session as an MCAP file of JSON
 """
 

@@ -26,7 +26,7 @@ from jaxtop.model import (
 )
 from jaxtop.model.findings.advice import advice_outside, command_of
 from jaxtop.model.findings.coverage import HEALTHY, NOT_CHECKED, Coverage, coverage_of
-from jaxtop.model.findings.words import costs
+from jaxtop.model.findings.sentences import costs
 from jaxtop.model.stalls.crashes import ended_at, exit_status, has_known_end
 from jaxtop.model.wall_time.step_parts import too_little_of
 

@@ -40,14 +40,14 @@ from jaxtop.model import (
 from jaxtop.model.collectives import axis_traffic, collective_views, doubts_about, last_arrivals, step_shares
 from jaxtop.model.holders import growths, minutes_until_full
 from jaxtop.model.stalls.lulls import running_of
-from jaxtop.model.wall_time.spent import goodput
 from jaxtop.model.wall_time.step_parts import parts_of_hosts
+from jaxtop.model.wall_time.time_spent import goodput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from jaxtop.export.readings import HostReading
-    from jaxtop.model import ArrayView, AtPeak, Cluster, HostView, MemoryView, MeshView, ProgramView
+    from jaxtop.model import ArrayView, Cluster, DevicePeak, HostView, MemoryView, MeshView, ProgramView
     from jaxtop.model.collectives import StepShare
     from jaxtop.model.shares import Parts
     from jaxtop.store.probe_figures import Probe
@@ -213,7 +213,7 @@ _OF_PROGRAM = ("accessed_bytes", "argument_bytes", "output_bytes", "alias_bytes"
 _OF_DEVICE = tuple(each.name for each in OF_DEVICES if not each.json)
 
 
-def _device(view: MemoryView, at_peak: AtPeak | None) -> dict[str, Any]:
+def _device(view: MemoryView, at_peak: DevicePeak | None) -> dict[str, Any]:
     device, reasons = view.device, slowed(view.device)
     figures = device_values(device)
     return {

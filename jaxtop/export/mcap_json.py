@@ -15,7 +15,7 @@ import msgspec
 
 from jaxtop import __version__
 from jaxtop.base.names import as_file_name
-from jaxtop.export.untyped import MessageKind
+from jaxtop.export.decoded_messages import MessageKind
 from jaxtop.recording import schemas
 from jaxtop.recording.container import McapFile
 from jaxtop.wire.bounds import NANOSECONDS, to_ns
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from jaxtop import wire
-    from jaxtop.export.untyped import JsonSchema
+    from jaxtop.export.decoded_messages import JsonSchema
     from jaxtop.model import Host, LoggedEvent
     from jaxtop.sources import Session
 
 ENCODING = "json"
 # Channels are numbered with 16 bits.
-MOST_TOPICS = (1 << 16) - 1
+MAX_TOPICS = (1 << 16) - 1
 # The end of the file, with its whole index, is written once for this many bytes.
 FLUSH_BYTES = 64 << 20
 PROGRESS_EVERY = 1_000
@@ -55,7 +55,7 @@ _LOG_SCHEMA = {
 _METRIC = {"type": "object", "properties": {"value": {"type": "number"}}}
 
 
-class Written(NamedTuple):
+class ExportSummary(NamedTuple):
     """What an export wrote, and what it left out."""
 
     messages: int
@@ -70,7 +70,7 @@ def write(
     start: float | None = None,
     step: float | None = None,
     progress: Callable[[float], object] = lambda _: None,
-) -> Written:
+) -> ExportSummary:
     """Write the session, from a time on, to a new file; `step` is the least time between two pulses."""
     span = session.span
     assert span is not None
@@ -89,7 +89,7 @@ def write(
                 progress((frame.at - first) / max(last - first, 1e-9))
         for event in events:
             export.log(event)
-        return Written(*topics.finish(), export.unreadable, len(topics.left_out))
+        return ExportSummary(*topics.finish(), export.unreadable, len(topics.left_out))
     finally:
         topics.close()
 
@@ -109,8 +109,8 @@ class _Topics:
         """Write a message; `schema` returns the name and the schema for the first one of the topic."""
         channel = self._channels.get(topic)
         if channel is None:
-            if len(self._channels) >= MOST_TOPICS:
-                if len(self.left_out) < MOST_TOPICS:
+            if len(self._channels) >= MAX_TOPICS:
+                if len(self.left_out) < MAX_TOPICS:
                     self.left_out.add(topic)
                 return
             channel = self._channels[topic] = self._file.channel(topic, ENCODING, {}, self._schema(*schema()))

@@ -1,4 +1,4 @@
-"""What holds memory at the peak of a program or a device, as plain values."""
+"""The arrays that hold memory at the peak of a program or a device, as plain values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from jaxtop import wire
-    from jaxtop.model import ArraysAtPeak, AtPeak, MemoryView
+    from jaxtop.model import ArraysAtPeak, DevicePeak, MemoryView
 
 _OF_PEAK = (
     "argument_bytes", "result_bytes", "constant_bytes", "temporary_bytes", "alive_bytes", "op", "source",
@@ -33,7 +33,7 @@ def as_value(peak: wire.Peak) -> dict[str, Any]:
     }
 
 
-def of_device(peak: AtPeak | None) -> dict[str, Any] | None:
+def of_device(peak: DevicePeak | None) -> dict[str, Any] | None:
     """Return the last rise of a device's peak; its arrays are in `of_arrays`, which devices share."""
     if peak is None:
         return None
@@ -51,9 +51,9 @@ def _time(at_ms: int | None) -> str | None:
     return None if at_ms is None else timestamp(at_ms / 1000)
 
 
-def of_arrays(peaks: Sequence[AtPeak | None], devices: Sequence[MemoryView]) -> list[dict[str, Any]]:
+def of_arrays(peaks: Sequence[DevicePeak | None], devices: Sequence[MemoryView]) -> list[dict[str, Any]]:
     """Return the arrays that were alive at the peaks of these devices, once for those that held the same."""
-    holders: dict[tuple[int | None, tuple[ArraysAtPeak, ...]], list[tuple[int, AtPeak]]] = {}
+    holders: dict[tuple[int | None, tuple[ArraysAtPeak, ...]], list[tuple[int, DevicePeak]]] = {}
     for view in devices:
         peak = peak_of(peaks, view)
         if peak is not None and peak.array_bytes is not None:
@@ -70,7 +70,7 @@ def of_arrays(peaks: Sequence[AtPeak | None], devices: Sequence[MemoryView]) -> 
     ]
 
 
-def peak_of(peaks: Sequence[AtPeak | None], view: MemoryView) -> AtPeak | None:
+def peak_of(peaks: Sequence[DevicePeak | None], view: MemoryView) -> DevicePeak | None:
     """Return the peak of one device; None where it has none, or no longer."""
     device = view.device
     is_there = device.peak_bytes is not None and device.position < len(peaks)

@@ -1,4 +1,4 @@
-"""What all exporters read: the hosts with their devices, and the figures of the table in base units."""
+"""The input of all exporters: hosts with their devices, and the figures of the table, in base units."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from jaxtop.export.readings import (
 from jaxtop.model import Part, State, array_views, program_views, reported_findings, runs, scaled, steps_of
 from jaxtop.model.collectives import collective_views, step_shares
 from jaxtop.model.steps.views import past_of
-from jaxtop.model.wall_time.spent import goodput, seconds_by_kind
+from jaxtop.model.wall_time.time_spent import goodput, seconds_by_kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

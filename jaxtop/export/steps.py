@@ -8,8 +8,8 @@ from jaxtop.base.times import timestamp
 from jaxtop.export.readings import step_values
 from jaxtop.model import step_of, steps_of
 from jaxtop.model.shares import NAMES as PART_NAMES
-from jaxtop.model.wall_time.spent import seconds_by_kind
 from jaxtop.model.wall_time.step_parts import run_parts
+from jaxtop.model.wall_time.time_spent import seconds_by_kind
 
 if TYPE_CHECKING:
     from jaxtop.model import Cluster, Host, HostView

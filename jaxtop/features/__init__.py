@@ -1,4 +1,4 @@
-"""What the monitor can do without, one folder each. The core never imports them; see `base/feature.py`."""
+"""The optional parts of the monitor, one folder each. The core never imports them; see `base/feature.py`."""
 
 # In the order of the commands in the help.
 NAMES = (

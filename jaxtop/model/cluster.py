@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop import wire
-from jaxtop.model import exited, fold, keyframe
+from jaxtop.model import exited_runs, fold, keyframe
 from jaxtop.model.collectives import joining
 from jaxtop.model.findings import reducer as findings
 from jaxtop.model.stalls import reports
@@ -56,7 +56,7 @@ REDUCERS = (
     Reducer(joining.reduce, _writes("windows")),
     Reducer(reports.reduce, _writes("stalls", "stall_checks"), concludes=True),
     Reducer(
-        exited.reduce,
+        exited_runs.reduce,
         _writes(
             "hosts", "machines", "past_pulses", "past_figures", "scalar_tails", "past_arrays", "past_windows",
             "meshes", "inventories", "windows", "stalls", "stall_checks", "dropped", "last_sweep",
@@ -69,7 +69,7 @@ REDUCERS = (
 )  # fmt: skip
 
 # The windows of all agents that are kept take no more than this.
-MOST_WINDOW_BYTES = 16 << 20
+MAX_WINDOW_BYTES = 16 << 20
 
 
 @dataclass
@@ -95,7 +95,7 @@ class Cluster(ClusterState):
         """Keep the last windows of each agent as they came: a recording that begins now needs them."""
         past = self.past_windows.setdefault(window.agent, deque(maxlen=joining.COUNTED_WINDOWS))
         past.append(window)
-        while len(past) > 1 and sum(len(each.raw) for each in past) * len(self.hosts) > MOST_WINDOW_BYTES:
+        while len(past) > 1 and sum(len(each.raw) for each in past) * len(self.hosts) > MAX_WINDOW_BYTES:
             past.popleft()
 
     def apply(self, agent: str, message: keyframe.Message, at: float) -> None:

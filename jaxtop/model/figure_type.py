@@ -1,4 +1,4 @@
-"""What a figure of the table is: its names, unit and reading, where it is shown, and when it stands out."""
+"""The type of the figures of tables: names, unit and reading, the places that show it, and its limits."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Scope(StrEnum):
 
 
 # The rank of most figures; those that people look for first have a lower one.
-USUAL = 5
+DEFAULT_RANK = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +104,7 @@ class Figure:
     thresholds: tuple[Threshold, ...] = ()
     aliases: tuple[str, ...] = ()
     json: str = ""
-    rank: int = USUAL
+    rank: int = DEFAULT_RANK
     pane: tuple[int, str] | None = None
     # False: it is exported, but has no column and, unless it belongs to a step, no plot.
     has_column: bool = True
@@ -113,7 +113,7 @@ class Figure:
     is_counter: bool = False
     is_estimate: bool = False
     # Whether it is a lower bound if the operations of the step are.
-    is_of_operations: bool = False
+    is_operation_bound: bool = False
     of_host: Callable[[Host], float | None] | None = None
     # Whether the last value of an exited process is shown.
     outlasts: bool = False

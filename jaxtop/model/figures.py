@@ -378,17 +378,17 @@ _TABLE: tuple[Figure, ...] = (
     ),
     _exported_step(
         "flops", "operations of a step", Unit.FLOPS, "flops", "step_flops", "compiled programs",
-        "Operations of a step, at least.", is_of_operations=True,
+        "Operations of a step, at least.", is_operation_bound=True,
     ),
     _step(
         "flops_per_second", "operations per second", Unit.FLOPS_PER_SECOND, "flops_per_second",
         "step_flops_per_second", _ESTIMATE, "Operations a second, at least.", short_title="flop/s",
-        aliases=("flops",), is_of_operations=True,
+        aliases=("flops",), is_operation_bound=True,
     ),
     _step(
         "utilization_of_peak", "of peak", Unit.SHARE, "utilization", "step_utilization_ratio", _ESTIMATE,
         "Operations a second, of the peak of the devices: an estimate.", aliases=("peak",), rank=2,
-        is_estimate=True, is_of_operations=True,
+        is_estimate=True, is_operation_bound=True,
     ),
     _step(
         "tokens_per_second", "tokens per second", Unit.TOKENS_PER_SECOND, "tokens_per_second",

@@ -1,4 +1,4 @@
-"""What a finding is: one thing that is wrong with a run, what it costs, its proof and the next step."""
+"""The type of findings: one problem of a run, its cost, its proof and the next step."""
 
 from __future__ import annotations
 

@@ -11,17 +11,17 @@ import msgspec
 from jaxtop import wire
 from jaxtop.model.arrays.at_peak import risen, with_census
 from jaxtop.model.arrays.changes import interned, since_of, since_of_changed
-from jaxtop.model.earlier import BestPace, LaunchCounts, RhythmChange, StepCounts
 from jaxtop.model.host import Host, UnmetAddress, changed_ms
 from jaxtop.model.liveness import was_never_reached
 from jaxtop.model.naming import nouns
-from jaxtop.model.programs.launched import launched_with
-from jaxtop.model.programs.reported import about_programs
+from jaxtop.model.past_values import BestPace, LaunchCounts, RhythmChange, StepCounts
+from jaxtop.model.programs.launch_counts import launched_with
+from jaxtop.model.programs.program_updates import about_programs
 from jaxtop.model.series import stored
 from jaxtop.model.stalls.crashes import ending
-from jaxtop.model.state import HISTORY, MOST_SCALARS, PAST_ARRAYS, LoggedEvent, PulseSample, ScalarSample
+from jaxtop.model.state import HISTORY, MAX_SCALARS, PAST_ARRAYS, LoggedEvent, PulseSample, ScalarSample
 from jaxtop.model.steps.losses import followed
-from jaxtop.model.wall_time.spent import ledger_with
+from jaxtop.model.wall_time.time_spent import ledger_with
 from jaxtop.wire import LinkState
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ def _note_scalars(state: ClusterState, host: Host, pulse: wire.Pulse) -> None:
         return
     known = pulse.values
     values = tuple(known.get(each.name) for each in curves.curves)
-    tail = state.scalar_tails.setdefault(host.agent, deque(maxlen=MOST_SCALARS))
+    tail = state.scalar_tails.setdefault(host.agent, deque(maxlen=MAX_SCALARS))
     if tail and tail[0].at_ms < curves.at_ms:
         tail.clear()
     if not tail or tail[-1].values != values:

@@ -26,11 +26,16 @@ NAMES = (
     "children_anonymous_bytes", "memory_used_bytes", "machine_anonymous_bytes", "machine_file_bytes",
     "machine_shared_bytes",
 )  # fmt: skip
-# How many samples are compared, over which time at least, and the share of them at each end.
-SAMPLES, SHORTEST, END = 30, 10.0, 6
-# A holder is named if it gained this share of what the process gained. Anonymous memory is outside malloc if
-# all of malloc gained less than the other share.
-MOST, LEAST = 0.5, 0.25
+# The number of samples that are compared.
+COMPARED_SAMPLES = 30
+# The shortest time between the first and the last of these samples, in seconds.
+MIN_SPAN_S = 10.0
+# The first and the last samples are one in this many.
+END_PARTS = 6
+# A holder is named if it gained this share of the memory that the process gained.
+HOLDER_SHARE = 0.5
+# Anonymous memory is outside malloc if all of malloc gained less than this share.
+MAX_MALLOC_SHARE = 0.25
 
 
 class HolderGrowth(NamedTuple):
@@ -121,7 +126,7 @@ def points(past: Past, read: Callable[[HostSample], float | None]) -> Points:
 def gained(values: Points) -> float | None:
     """Return by how much a figure is larger at the end than at the start, by troughs; None if unknown."""
     known = [value for _, value in values if value is not None]
-    few = max(1, len(known) // END)
+    few = max(1, len(known) // END_PARTS)
     return min(known[-few:]) - min(known[:few]) if known else None
 
 
@@ -133,16 +138,16 @@ def per_step(per_minute: float, view: HostView) -> float | None:
 
 def growths(cluster: ClusterState, view: HostView) -> Mapping[str, HolderGrowth]:
     """Return the growth of each figure of memory of a process, by name, over up to two minutes."""
-    past = () if view.state.is_silent else host_samples(cluster, view.host.agent, SAMPLES)
+    past = () if view.state.is_silent else host_samples(cluster, view.host.agent, COMPARED_SAMPLES)
     seconds = past[-1][0] - past[0][0] if past else 0.0
-    if seconds < SHORTEST:
+    if seconds < MIN_SPAN_S:
         return {}
     found = {}
     for name in NAMES:
         values = [each for each in points(past, _reader(name)) if each[1] is not None]
-        rise = gained(values) if values and values[-1][0] - values[0][0] >= SHORTEST else None
+        rise = gained(values) if values and values[-1][0] - values[0][0] >= MIN_SPAN_S else None
         if rise is not None:
-            of_ends = (values[-1][0] - values[0][0]) * (1 - 1 / END)
+            of_ends = (values[-1][0] - values[0][0]) * (1 - 1 / END_PARTS)
             per_minute = rise / of_ends * 60
             found[name] = HolderGrowth(per_minute, per_step(per_minute, view))
     return found
@@ -162,18 +167,18 @@ def holder_of(past: Past) -> Holder:
     shared = gained(points(past, lambda sample: sample.rss_shared_bytes))
     if anonymous is None or shared is None:
         return Holder.UNKNOWN
-    if shared >= MOST * (max(anonymous, 0.0) + shared):
+    if shared >= HOLDER_SHARE * (max(anonymous, 0.0) + shared):
         return Holder.SHARED
     total = gained(points(past, malloc))
     if total is None or malloc(past[0][1]) is None or malloc(past[-1][1]) is None:
         return Holder.ANONYMOUS
     free = gained(points(past, lambda sample: sample.malloc_free_bytes)) or 0.0
-    if total >= MOST * anonymous:
-        return Holder.MALLOC_FREE if free >= MOST * total else Holder.MALLOC_USED
+    if total >= HOLDER_SHARE * anonymous:
+        return Holder.MALLOC_FREE if free >= HOLDER_SHARE * total else Holder.MALLOC_USED
     # Blocks that were handed out before may be touched only now: malloc's counts do not rise with them.
     last = past[-1][1]
     outside = (last.rss_anonymous_bytes or 0) - (malloc(last) or 0)
-    is_outside = total < LEAST * anonymous and outside >= MOST * anonymous
+    is_outside = total < MAX_MALLOC_SHARE * anonymous and outside >= HOLDER_SHARE * anonymous
     return Holder.OUTSIDE_MALLOC if is_outside else Holder.ANONYMOUS
 
 

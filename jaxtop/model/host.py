@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from jaxtop.model.earlier import (
+from jaxtop.model.past_values import (
     BestPace,
     FunctionLaunches,
     LaunchCounts,

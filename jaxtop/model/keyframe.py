@@ -20,7 +20,15 @@ from jaxtop.model.arrays.changes import interned
 from jaxtop.model.finding import Findings
 from jaxtop.model.host import EMPTY_HOST, KEPT, Host
 from jaxtop.model.shares import PastSteps  # noqa: TC001 - msgspec reads the annotations
-from jaxtop.model.state import HISTORY, MOST_EVENTS, PAST_ARRAYS, Dropped, LoggedEvent, PulseSample, RunStall
+from jaxtop.model.state import (
+    HISTORY,
+    MAX_EVENTS,
+    PAST_ARRAYS,
+    DroppedProcesses,
+    LoggedEvent,
+    PulseSample,
+    RunStall,
+)
 from jaxtop.wire.bounds import LATEST_S, MAX_GROUPS, NANOSECONDS, Count, TimeMs, to_ns
 
 if TYPE_CHECKING:
@@ -28,9 +36,11 @@ if TYPE_CHECKING:
 
     from jaxtop.model.state import ClusterState
 
-# The bounds on the content of one message, with room to spare.
-MOST_CHANGED_GROUPS, MOST_EVENT_BYTES = 2_000, wire.MAX_PAYLOAD // 2
-MOST_LAUNCHES = 1 << 62
+# The most changed groups of arrays in one message.
+MAX_CHANGED_GROUPS = 2_000
+# The most bytes of events in one message, with room to spare.
+MAX_EVENT_BYTES = wire.MAX_PAYLOAD // 2
+MAX_LAUNCHES = 1 << 62
 # The fields of a host that are messages, or have messages by key, in the order in which they are folded.
 MESSAGES = (
     "link", "hello", "programs", "compiled", "inventories", "operations", "peaks", "arrays", "stacks", "nccl",
@@ -98,7 +108,7 @@ class PastEvents(Struct, frozen=True, array_like=True, tag="past_events"):
 
     events: tuple[LoggedEvent, ...] = ()
     stalls: dict[str, RunStall] = {}
-    dropped: Dropped = msgspec.field(default_factory=Dropped)
+    dropped: DroppedProcesses = msgspec.field(default_factory=DroppedProcesses)
     findings: Findings = msgspec.field(default_factory=Findings)
     past_steps: dict[str, PastSteps] = {}
 
@@ -163,7 +173,7 @@ def _past_arrays(host: Host, past: Iterable[wire.Arrays]) -> PastArrays | None:
     first = 0
     for i, (before, after) in enumerate(pairwise(alike), start=1):
         change = _change(before, after)
-        if change is None or len(change.groups) > MOST_CHANGED_GROUPS:
+        if change is None or len(change.groups) > MAX_CHANGED_GROUPS:
             first, changes = i, []
         else:
             changes.append(change)
@@ -199,7 +209,7 @@ def _change(before: wire.Arrays, after: wire.Arrays) -> wire.ArraysChange | None
 def _last_events(cluster: ClusterState) -> tuple[LoggedEvent, ...]:
     events = list(cluster.events)
     size = sum(len(each.text) for each in events)
-    while size > MOST_EVENT_BYTES:
+    while size > MAX_EVENT_BYTES:
         size -= len(events.pop(0).text)
     return tuple(events)
 
@@ -257,7 +267,7 @@ def _put_arrays(state: ClusterState, host: Host, past: PastArrays) -> None:
 
 
 def _put_events(state: ClusterState, past: PastEvents) -> None:
-    state.events = deque(past.events, maxlen=MOST_EVENTS)
+    state.events = deque(past.events, maxlen=MAX_EVENTS)
     state.stalls = past.stalls
     state.findings = past.findings
     state.past_steps = past.past_steps
@@ -268,7 +278,7 @@ def _put_events(state: ClusterState, past: PastEvents) -> None:
 def _check_past(past: Any) -> None:
     if any(not 0 <= at <= LATEST_S * NANOSECONDS for at in accumulate(past.history.at_ns)):
         raise wire.Unreadable("a time that is no date")
-    if any(not -MOST_LAUNCHES <= count <= MOST_LAUNCHES for count in accumulate(past.history.launches)):
+    if any(not -MAX_LAUNCHES <= count <= MAX_LAUNCHES for count in accumulate(past.history.launches)):
         raise wire.Unreadable("more launches than anybody counts")
     if sum(count for _, count in past.arrays_since) > MAX_GROUPS:
         raise wire.Unreadable("more groups of arrays than any agent lists")

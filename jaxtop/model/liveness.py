@@ -25,7 +25,7 @@ BLOCKED_INTERVALS = 5.0
 BLOCKED_AT_LEAST = 5.0
 
 
-class Lasts(NamedTuple):
+class Validity(NamedTuple):
     """For how long an entry describes the present unless it is renewed.
 
     An entry `of_windows` lasts at least twice the time between two windows. An entry `of_rhythm` also ends
@@ -40,17 +40,17 @@ class Lasts(NamedTuple):
     of_stop: bool = False
 
 
-ACTIVITY, NCCL_TIMES = Lasts(15_000), Lasts(60_000)
+ACTIVITY, NCCL_TIMES = Validity(15_000), Validity(60_000)
 # When the arrays were counted.
-CENSUS = Lasts(10_000)
+CENSUS = Validity(10_000)
 # What a window of the profiler showed may have ended since.
-WINDOW = Lasts(300_000, of_windows=True)
+WINDOW = Validity(300_000, of_windows=True)
 TIMES_IN_WINDOW = WINDOW._replace(of_rhythm=True)
 # Describes the present steps at any age; samples of the main thread may begin a little earlier.
-OF_STEPS = Lasts(1 << 62, of_rhythm=True)
+OF_STEPS = Validity(1 << 62, of_rhythm=True)
 SAMPLES_OF_STEPS = OF_STEPS._replace(earlier_ms=500)
 # What shows why a process makes no progress, however long ago.
-OF_STOP = Lasts(1 << 62, of_stop=True)
+OF_STOP = Validity(1 << 62, of_stop=True)
 
 
 class State(StrEnum):
@@ -124,7 +124,7 @@ def was_never_reached(host: Host) -> bool:
     return host.hello is None and host.link.state is LinkState.UNREACHABLE
 
 
-def is_current(host: Host, at_ms: int, lasts: Lasts, now: float | None = None) -> bool:
+def is_current(host: Host, at_ms: int, lasts: Validity, now: float | None = None) -> bool:
     """Return whether an entry of this time, by the host's clock, describes the present.
 
     The present is the time of the last pulse; with `now`, the time since then counts, too.

@@ -32,11 +32,11 @@ _NO_COLUMNS = (None,) * len(_STORED)
 
 _Column = tuple[int | None, ...] | None
 # The pulses at the start of a history among which the oldest value of a figure is looked for.
-FEW = 5
+FIRST_PULSES = 5
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(tuple[tuple[_Column, ...], HostSample, Rhythm | None])
 # Decoded columns of figures that are cached: enough for a screen of hosts or devices with sparklines.
-_MOST_READ = 16_384
+_MAX_READ = 16_384
 
 
 def stored(pulse: Pulse, *, has_devices: bool = True) -> bytes:
@@ -86,7 +86,7 @@ def _spaced(cluster: ClusterState, agent: str, count: int, since: float) -> list
 
 def oldest(cluster: ClusterState, agent: str, read: Callable[[HostSample], int | None]) -> int | None:
     """Return the oldest value of a figure of a host; the first pulses of a process may have none."""
-    first = islice(cluster.past_figures.get(agent, ()), FEW)
+    first = islice(cluster.past_figures.get(agent, ()), FIRST_PULSES)
     values = (read(_host_of(raw)) for _, raw in first)
     return next((value for value in values if value is not None), None)
 
@@ -112,7 +112,7 @@ def _last(items: Sequence[_Item], count: int | None) -> Iterable[_Item]:
     return items if count is None else reversed(list(islice(reversed(items), count)))
 
 
-@lru_cache(maxsize=_MOST_READ)
+@lru_cache(maxsize=_MAX_READ)
 def _column(raw: bytes, name: str) -> tuple[float | None, ...]:
     """Return a figure of all devices of a host."""
     columns, host, rhythm = _decoder.decode(raw)
@@ -125,7 +125,7 @@ def _column(raw: bytes, name: str) -> tuple[float | None, ...]:
     return tuple(figure.read(pulse, position) for position in range(count))
 
 
-@lru_cache(maxsize=_MOST_READ)
+@lru_cache(maxsize=_MAX_READ)
 def _host_of(raw: bytes) -> HostSample:
     return _decoder.decode(raw)[1]
 

@@ -1,4 +1,4 @@
-"""Where the time of steps goes, as plain values: shares of wall time, now and over the last hour."""
+"""The time of steps by part, as plain values: shares of wall time, now and over the last hour."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 # With more than this share unknown, too little is measured to call a run healthy.
-MOST_UNKNOWN = 0.5
-# The most samples of a run, and the shortest and the longest interval between two. Samples begin at the
-# shortest. Once there are this many, each two become one and the interval doubles. At the longest they cover
-# an hour, and the oldest go.
-MOST_SAMPLES, SHORTEST_S, LONGEST_S = 120, 2.0, 30.0
+MAX_UNKNOWN = 0.5
+# The most samples of a run. Once there are this many, each two become one and the interval doubles.
+MAX_SAMPLES = 120
+# The first interval between two samples, in seconds.
+SHORTEST_S = 2.0
+# The longest interval between two samples, in seconds. At this interval the samples cover an hour, and the
+# oldest ones are dropped.
+LONGEST_S = 30.0
 # A sample stays valid for this many of its steps; a longer time without one is a gap.
 GOES_ON = 2.5
 WHOLE = 1000
@@ -70,7 +73,7 @@ class RunParts(NamedTuple):
     @property
     def is_enough(self) -> bool:
         """Whether enough of the time is explained for a verdict."""
-        return self.parts.unknown <= MOST_UNKNOWN
+        return self.parts.unknown <= MAX_UNKNOWN
 
 
 class CheckedStep(NamedTuple):
@@ -105,7 +108,7 @@ class PastSteps(Struct, frozen=True, array_like=True, eq=False):
     @property
     def is_valid(self) -> bool:
         """Whether this module can have written it."""
-        return len(self.samples) <= MOST_SAMPLES and all(len(each.parts) in (0, 5) for each in self.samples)
+        return len(self.samples) <= MAX_SAMPLES and all(len(each.parts) in (0, 5) for each in self.samples)
 
     @property
     def since(self) -> float:
@@ -125,7 +128,7 @@ class PastSteps(Struct, frozen=True, array_like=True, eq=False):
         after = sample.after_ms if not self.samples else round(max(0.0, at - self.at) * 1000)
         samples = (*self.samples, StepSample(after, sample.parts, sample.p50_us, sample.p99_us))
         every = self.every_s
-        if len(samples) > MOST_SAMPLES:
+        if len(samples) > MAX_SAMPLES:
             if every < LONGEST_S:
                 samples, every = _halved(samples), 2 * every
             else:

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from jaxtop.model.host import Host, UnmetAddress
     from jaxtop.model.shares import PastSteps
 
-MOST_EVENTS = 1000
+MAX_EVENTS = 1000
 # Samples that are kept of each host: two minutes at the default interval.
 HISTORY = 120
 # Pulses whose scalars are kept of each host, until its next curves.
-MOST_SCALARS = 32
+MAX_SCALARS = 32
 # Past censuses that are kept of each host.
 PAST_ARRAYS = 16
 
@@ -69,15 +69,15 @@ class ProcessOfRun(NamedTuple):
     process_index: Process | None
 
 
-class Dropped(Struct, array_like=True):
+class DroppedProcesses(Struct, array_like=True):
     """The number of dropped processes, the last of them by agent, and how often each process was started."""
 
     count: Count = 0
     agents: dict[str, ProcessOfRun] = msgspec.field(default_factory=dict)
     starts: dict[ProcessOfRun, Count] = msgspec.field(default_factory=dict)
 
-    def copy(self) -> Dropped:
-        return Dropped(self.count, self.agents.copy(), self.starts.copy())
+    def copy(self) -> DroppedProcesses:
+        return DroppedProcesses(self.count, self.agents.copy(), self.starts.copy())
 
 
 class Certainty(IntEnum):
@@ -137,7 +137,7 @@ class ClusterState:
     # The machine of each process by run; processes without a number are there by agent.
     machines: dict[str, dict[int | str, str]] = field(default_factory=dict)
     unmet: dict[str, UnmetAddress] = field(default_factory=dict)
-    events: deque[LoggedEvent] = field(default_factory=lambda: deque(maxlen=MOST_EVENTS))
+    events: deque[LoggedEvent] = field(default_factory=lambda: deque(maxlen=MAX_EVENTS))
     rejected: Counter[str] = field(default_factory=Counter)
     past_pulses: dict[str, deque[PulseSample]] = field(default_factory=dict)
     # All figures of the same pulses, encoded. Keyframes leave them out because they would make a keyframe
@@ -170,7 +170,7 @@ class ClusterState:
     # What the user changed of the rules.
     tuning: Tuning = field(default=AS_DECLARED, repr=False, compare=False)
     # The exited processes that were dropped, and the last interval in which they were looked for.
-    dropped: Dropped = field(default_factory=Dropped)
+    dropped: DroppedProcesses = field(default_factory=DroppedProcesses)
     last_sweep: float = field(default=0.0, repr=False, compare=False)
     # The number of messages, and how many of them changed what layouts of programs are derived from.
     changes: int = 0

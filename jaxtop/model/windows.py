@@ -1,4 +1,4 @@
-"""What windows of the profiler reported about collectives, of all hosts together: data only.
+"""The collectives in windows of the profiler, of all hosts together: data only.
 
 It is separate from the rest of the state, because rooms of the model do not import each other in a circle.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 ProgramKey = tuple[str, str, str | None]
 # The members of each group of a collective, as places in the program's device assignment or as device ids.
 Groups = tuple[tuple[int, ...], ...]
-# A launch: its number, or what else tells it from others if it has none.
+# The identity of a launch: its number; without a number, its agent, window and place.
 LaunchId = int | tuple[str, int, int]
 # The durations that an agent reports for its devices, in the order of its hello.
 Durations = tuple[int | None, ...]
@@ -29,7 +29,7 @@ MISSING = 0xFFFF_FFFF
 
 
 def launch_id(agent: str, window: wire.Window, place: int) -> LaunchId:
-    """Return what a launch in an agent's window is on all hosts."""
+    """Return the identity that a launch in an agent's window has on all hosts."""
     number = window.launches[place].number
     return (agent, window.at_ms, place) if number is None else number
 
@@ -58,7 +58,7 @@ class GroupAxes(NamedTuple):
     is_whole: bool
 
 
-class Grouped(NamedTuple):
+class CollectiveGroups(NamedTuple):
     """The groups of a collective: as places, as device ids, and as teams."""
 
     places: Groups
@@ -86,7 +86,7 @@ class Timing(NamedTuple):
     waits: array[int]
     by_device: array[int] | None
     arrivals: tuple[array[int], ...]
-    grouped: Grouped | None
+    grouped: CollectiveGroups | None
 
 
 class LaunchShare(NamedTuple):
@@ -124,8 +124,8 @@ class Straggler(NamedTuple):
         return f"a {self.noun}" if self.process_index is None else f"{self.noun} {self.process_index}"
 
 
-class Traced(NamedTuple):
-    """What tests whether a launch has the right number, from the window of an agent that counts launches.
+class LaunchTraceCheck(NamedTuple):
+    """The evidence that a launch has the right number, from the window of an agent that counts launches.
 
     `ends` has the end of each collective by the common clock, by op and round, in microseconds.
     `order` has the numbered launches of the window in order of time.
@@ -137,25 +137,25 @@ class Traced(NamedTuple):
 
 
 @dataclass
-class Pending:
+class PendingLaunch:
     """A launch that some agents have not reported yet, with the rows of each agent by op and round.
 
-    `traced` has what confirms the number of the launch, for agents that count their launches.
+    `traced` has the evidence for the number of the launch, from agents that count their launches.
     """
 
     window_number: int
     launches: dict[str, wire.Launch] = field(default_factory=dict)
     rows: dict[tuple[str, int], dict[str, Durations]] = field(default_factory=dict)
-    traced: dict[str, Traced] = field(default_factory=dict)
+    traced: dict[str, LaunchTraceCheck] = field(default_factory=dict)
 
-    def copy(self) -> Pending:
+    def copy(self) -> PendingLaunch:
         rows = {key: reports.copy() for key, reports in self.rows.items()}
-        return Pending(self.window_number, self.launches.copy(), rows, self.traced.copy())
+        return PendingLaunch(self.window_number, self.launches.copy(), rows, self.traced.copy())
 
 
 @dataclass
 class ProgramWindows:
-    """The windows of one program: pending launches, and by op what earlier launches showed.
+    """The windows of one program: pending launches, and the timings of earlier launches by op.
 
     `unmatched` counts the numbers under which processes traced different launches.
 
@@ -166,7 +166,7 @@ class ProgramWindows:
     last_number: int = 0
     taken_ms: dict[int, dict[str, int]] = field(default_factory=dict)
     last_number_of_agent: dict[str, int] = field(default_factory=dict)
-    pending: dict[LaunchId, Pending] = field(default_factory=dict)
+    pending: dict[LaunchId, PendingLaunch] = field(default_factory=dict)
     evaluated: dict[LaunchId, int] = field(default_factory=dict)
     unmatched: int = 0
     slot: int | None = None  # of the last window

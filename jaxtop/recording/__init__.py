@@ -19,8 +19,8 @@ Around this package:
 - sources/streams.py, starts.py, session.py, overview.py: files of one writer in order, writers side by
   side; where folding begins; the cluster at any time; the session over time
 - tui/playback.py: where the view is in time: the only place that knows live from replay
-- export/mcap_json.py, untyped.py: a session as JSON for other viewers, from messages that are decoded
-  without types and named by their schemas
+- export/mcap_json.py, decoded_messages.py: a session as JSON for other viewers, from messages
+  that are decoded without types and named by their schemas
 - agent/jaxtop_agent/blackbox.py, cli/live/rewind.py: the same recording inside an agent, and of a live view
 """
 

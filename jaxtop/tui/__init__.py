@@ -3,7 +3,7 @@
 What is where; a folder imports only from those below it:
 
 - app.py: the whole app: its parts, and what it paints around the open screen
-- following.py: the run that is followed, and the time of it that is shown; all parts read it
+- view_state.py: the run that is followed, and the time of it that is shown; all parts read it
 - time_keys.py, request_keys.py, runs.py, applied_preferences.py, navigation.py: the parts: keys that move in
   time; keys that ask processes; the switch to another run; theme, keys and columns of the user; which screen
   is open
@@ -16,7 +16,7 @@ What is where; a folder imports only from those below it:
 - changed_cells.py: what the terminal shows, so that only what changed is sent
 - colours16.py: the colours of the theme `terminal`, and for terminals with 16 colours
 - colours256.py: colours for terminals with 256 colours
-- screens/: one file per screen: it turns a moment into rows or a scene, and holds the selection;
+- screens/: one file per screen: it turns a moment into rows or contents, and holds the selection;
   `SCREENS` lists them with keys and titles
 - dialogs/: help and palette, going to a time, the list of live runs
 - widgets/: Textual widgets: they know their size, the keys and the mouse

@@ -23,7 +23,6 @@ from jaxtop.tui.core.palette import TERMINAL, Palette, palette_of
 from jaxtop.tui.core.preferences import NO_PREFERENCES, Preferences
 from jaxtop.tui.dialogs.help import Help, palette_commands
 from jaxtop.tui.draw.switches import pressed_by
-from jaxtop.tui.following import Following
 from jaxtop.tui.header import header
 from jaxtop.tui.navigation import Navigation
 from jaxtop.tui.notifier import Notifier
@@ -32,7 +31,8 @@ from jaxtop.tui.request_keys import RequestKeys
 from jaxtop.tui.runs import RunSwitch
 from jaxtop.tui.screens import SCREENS, load_all
 from jaxtop.tui.status_line import AppStatus, status_line, status_parts
-from jaxtop.tui.time_keys import LOW, TimeKeys, call_after
+from jaxtop.tui.time_keys import LOW_SCREEN_LINES, TimeKeys, call_after
+from jaxtop.tui.view_state import ViewState
 from jaxtop.tui.widgets.detail import Line
 from jaxtop.tui.widgets.time_bar import SeekBar
 
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from jaxtop.tui.history import Capturer, History, Recorder
     from jaxtop.tui.ingest import Feed
     from jaxtop.tui.playback import Start
-    from jaxtop.tui.requests import Ask
-    from jaxtop.tui.runs import Followed, Runs
+    from jaxtop.tui.requests import RequestSender
+    from jaxtop.tui.runs import FollowedRun, Runs
     from jaxtop.tui.screens.base import ScreenPane
 
 PAINTS_PER_SECOND = 4
@@ -83,7 +83,7 @@ class JaxtopApp(App[str]):
         feed: Feed | None,
         clock: Callable[[], float] = time.time,
         *,
-        ask: Ask | None = None,
+        request_sender: RequestSender | None = None,
         history: History | None = None,
         recorder: Recorder | None = None,
         capturer: Capturer | None = None,
@@ -100,10 +100,10 @@ class JaxtopApp(App[str]):
         Args:
             feed: The source of live frames; None if there is only a history.
             clock: The current time.
-            ask: Sends a request to processes; None if no process can be asked.
+            request_sender: Sends a request to processes; None if there are no live processes.
             history: The history of the session, which can be shown at any of its times.
             recorder: Records the incoming frames; None if there is nothing to record.
-            capturer: Takes full profiles; None if no process can be asked.
+            capturer: Takes full profiles; None if there are no live processes.
             replay: The start position, speed and looping of a replay.
             probe: The measured performance of this user's devices.
             tuning: What the user changed of the rules of findings.
@@ -113,13 +113,13 @@ class JaxtopApp(App[str]):
             preferences: The theme, colours, keys and columns that the user chose.
         """
         super().__init__()
-        self.following = Following(feed, clock, history=history, start=replay, probe=probe, tuning=tuning)
-        self.time = TimeKeys(self, self.following, recorder, self._paint)
-        self.requests = RequestKeys(self, self.following, ask, capturer, self._paint_lines)
-        self.runs = RunSwitch(self, self.following, runs, self._begin_again)
+        self.view_state = ViewState(feed, clock, history=history, start=replay, probe=probe, tuning=tuning)
+        self.time = TimeKeys(self, self.view_state, recorder, self._paint)
+        self.requests = RequestKeys(self, self.view_state, request_sender, capturer, self._paint_lines)
+        self.runs = RunSwitch(self, self.view_state, runs, self._begin_again)
         self.preferences = AppliedPreferences(self, preferences)
         self.navigation = Navigation(
-            self, self.following, self.requests, self.preferences.dress, self._paint_lines
+            self, self.view_state, self.requests, self.preferences.apply_to, self._paint_lines
         )
         # Textual calls the action of a key on the app. Each of them is a method of one part.
         for part in (self.time, self.requests, self.runs, self.preferences, self.navigation):
@@ -179,7 +179,7 @@ class JaxtopApp(App[str]):
 
     @property
     def moment(self) -> Moment:
-        return self.following.moment
+        return self.view_state.moment
 
     @property
     def _is_ending(self) -> bool:
@@ -190,14 +190,14 @@ class JaxtopApp(App[str]):
 
         If an earlier batch is still being folded, show what has been folded so far.
         """
-        self.following.fetch()
+        self.view_state.fetch()
         if self._is_folding:
             self._paint()
         else:
             self._fold()
 
     def _fold(self) -> None:
-        self._is_folding = not self.following.take()
+        self._is_folding = not self.view_state.take()
         if self._is_folding:
             call_after(self, GAP_SECONDS, self._fold)
         else:
@@ -206,11 +206,11 @@ class JaxtopApp(App[str]):
     def _paint(self) -> None:
         if not self.is_running or self._is_ending:  # the timer may fire while screens are removed
             return
-        failure = self.following.feed.failure()
+        failure = self.view_state.feed.failure()
         if failure is not None:
             self.exit(failure)
             return
-        self.following.tick()
+        self.view_state.tick()
         self.requests.tick()
         self._notify_findings()
         self.time.paint()
@@ -222,14 +222,14 @@ class JaxtopApp(App[str]):
             view.show(moment)
 
     def _paint_lines(self) -> None:
-        moment, width, feed = self.moment, self.size.width, self.following.feed
+        moment, width, feed = self.moment, self.size.width, self.view_state.feed
         self._header.set_text(header(moment, self.time.status, width, self.palette))
         status = AppStatus(
-            asking=self.requests.progress,
+            open_requests=self.requests.progress,
             rejected=tuple(feed.rejected().items()),
             notes=feed.notes(),
             proven=self.navigation.proven,
-            muted=self.following.muted,
+            muted=self.view_state.muted,
             is_overview=self.navigation.open == SCREENS[0].name,
         )
         parts = status_parts(moment, status, self.palette)
@@ -238,9 +238,9 @@ class JaxtopApp(App[str]):
 
     def _notify_findings(self) -> None:
         """Write the notifications that are due to the terminal. There are none about a recording."""
-        following = self.following
-        if following.playback.has_present:
-            codes = self._notifier.due(following.cluster, following.now(), following.muted)
+        view_state = self.view_state
+        if view_state.playback.has_present:
+            codes = self._notifier.due(view_state.cluster, view_state.now(), view_state.muted)
             if codes and self._driver is not None and not self.is_headless:
                 self._driver.write(codes)
 
@@ -276,11 +276,11 @@ class JaxtopApp(App[str]):
     async def on_screen_pane_drilled(self, message: ScreenPane.Drilled) -> None:
         await self.navigation.drill(message)
 
-    def on_screen_pane_asked(self, message: ScreenPane.Asked) -> None:
-        self.requests.ask_one(message.what, message.agents)
+    def on_screen_pane_requested(self, message: ScreenPane.Requested) -> None:
+        self.requests.request_one(message.kind, message.agents)
 
     def on_screen_pane_muted(self, message: ScreenPane.Muted) -> None:
-        self.following.mute(message.finding)
+        self.view_state.mute(message.finding)
         self.navigation.view.show(self.moment)
         self._paint_lines()
 
@@ -303,7 +303,7 @@ class JaxtopApp(App[str]):
         self.navigation.check_size(event.size)
         # The height decides which keys the bar has; its own size may be the same.
         self.call_after_refresh(self.navigation.keys.draw)
-        self.time.bar.set_class(event.size.height < LOW, "low")
+        self.time.bar.set_class(event.size.height < LOW_SCREEN_LINES, "low")
         self._paint_lines()
 
     def action_help(self) -> None:
@@ -320,7 +320,7 @@ class JaxtopApp(App[str]):
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         yield from palette_commands(self, screen)
-        if self.following.playback.has_present:
+        if self.view_state.playback.has_present:
             yield from self._notifier.commands()
         yield from self.preferences.commands(self.navigation.open, self.navigation.view)
 
@@ -332,12 +332,12 @@ class JaxtopApp(App[str]):
         """Send the whole screen, over which another program may have written."""
         self.screen.refresh()
 
-    async def _begin_again(self, followed: Followed) -> None:
+    async def _begin_again(self, followed: FollowedRun) -> None:
         """Show another run from the start."""
         self.time.stop_recording()  # a recording is of one run
         self._notifier.forget()
-        self.following.follow(followed.feed, followed.history)
-        self.requests.ask_through(followed.ask)
+        self.view_state.follow(followed.feed, followed.history)
+        self.requests.send_through(followed.request_sender)
         self._drawn = None
         await self.navigation.begin_again()
         self._paint()

@@ -40,7 +40,7 @@ class AppliedPreferences:
             app.register_theme(palette.theme)
         app.theme = theme
 
-    def dress(self, name: str, view: ScreenPane) -> None:
+    def apply_to(self, name: str, view: ScreenPane) -> None:
         """Give a new screen the columns that the user chose."""
         if isinstance(view, TablePane) and name in self._columns:
             view.table.choose_columns(self._columns[name])

@@ -1,4 +1,4 @@
-"""What the terminal shows, so that of each update only the cells that changed are sent.
+"""The cells of the terminal: of each update, only the cells that changed are sent.
 
 Textual sends whole lines of a widget, where a curve that moves changes its edge and a clock one digit.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Cell = tuple[str, Style | None]
 
 # Two changes at most this many cells apart are sent as one: moving the cursor takes as many bytes.
-NEAR = 8
+MAX_GAP_CELLS = 8
 
 
 class ChangedCells:
@@ -41,7 +41,7 @@ class ChangedCells:
     def only_changes(self, update: Any) -> Any:
         """Return an update of the screen that sends only the cells that changed; anything else as it is."""
         if isinstance(update, LayoutUpdate):
-            return _Whole(self, update)
+            return _WholeScreen(self, update)
         return _Changes(self, update) if isinstance(update, ChopsUpdate) else update
 
     def send(self, x: int, y: int, strip: Strip, console: Console) -> str:
@@ -56,7 +56,7 @@ class ChangedCells:
         )
 
 
-class _Whole(CompositorUpdate):
+class _WholeScreen(CompositorUpdate):
     """An update of the whole screen, which is sent in any case."""
 
     def __init__(self, cells: ChangedCells, update: LayoutUpdate) -> None:
@@ -102,7 +102,7 @@ def _cells(strip: Strip) -> list[Cell]:
 
 def _runs(cells: Sequence[Cell], changed: Sequence[int]) -> Iterator[tuple[int, int]]:
     """Return where to begin and to end drawing; no run cuts through a wide character."""
-    gaps = [(at, after) for at, after in pairwise(changed) if after - at > NEAR]
+    gaps = [(at, after) for at, after in pairwise(changed) if after - at > MAX_GAP_CELLS]
     firsts = [*changed[:1], *(after for _, after in gaps)]
     lasts = [*(at for at, _ in gaps), *changed[-1:]]
     for first, last in zip(firsts, lasts, strict=True):

@@ -32,7 +32,7 @@ _CATEGORIES = (
 _DARK = frozenset({_BLACK, _RED, _BLUE, _MAGENTA})
 
 
-class _Shown(NamedTuple):
+class _TerminalColour(NamedTuple):
     """How a colour is shown: by a number; without one, as the terminal shows text and ground."""
 
     number: int | None = None
@@ -49,16 +49,16 @@ class Colours16(Restyling):
 
     def __init__(self, palette: Palette) -> None:
         super().__init__()
-        text, dim, cursor = _Shown(), _Shown(is_dim=True), _Shown(is_cursor=True)
+        text, dim, cursor = _TerminalColour(), _TerminalColour(is_dim=True), _TerminalColour(is_cursor=True)
         states = palette.good, palette.warning, palette.bad
         roles = {
             **dict.fromkeys((palette.cursor(focused=True), palette.cursor(focused=False)), cursor),
             **dict.fromkeys((*palette.grounds, palette.foreground, palette.label), text),
             **dict.fromkeys((palette.muted, palette.frame, palette.divider, palette.track), dim),
-            palette.accent: _Shown(_MAGENTA),
-            **dict(zip(states, map(_Shown, _STATE), strict=True)),
-            **dict(zip(palette.ramp, map(_Shown, _RAMP), strict=True)),
-            **dict(zip(palette.categories, map(_Shown, _CATEGORIES), strict=True)),
+            palette.accent: _TerminalColour(_MAGENTA),
+            **dict(zip(states, map(_TerminalColour, _STATE), strict=True)),
+            **dict(zip(palette.ramp, map(_TerminalColour, _RAMP), strict=True)),
+            **dict(zip(palette.categories, map(_TerminalColour, _CATEGORIES), strict=True)),
         }
         self._roles = {Color.parse(each).get_truecolor(): shown for each, shown in roles.items()}
         self._of_style = lru_cache(maxsize=4096)(self._style)
@@ -76,9 +76,9 @@ class Colours16(Restyling):
         is_dim = text.is_dim and ground.number is None
         return style + Style(color=colour, bgcolor=ground.colour, dim=is_dim or style.dim)
 
-    def _shown(self, colour: Color | None) -> _Shown:
+    def _shown(self, colour: Color | None) -> _TerminalColour:
         if (triplet := true_colour(colour)) is None:
-            return _Shown(None if colour is None else colour.number)
+            return _TerminalColour(None if colour is None else colour.number)
         return self._roles[min(self._roles, key=lambda known: distance(triplet, known))]
 
 

@@ -10,7 +10,7 @@ from rich.text import Text
 from jaxtop.base import tested_versions, units
 from jaxtop.model import Host, LinkState, State, launch_rate, pace_of
 from jaxtop.model.steps.views import past_of
-from jaxtop.model.wall_time.spent import goodput
+from jaxtop.model.wall_time.time_spent import goodput
 from jaxtop.tui import requests
 from jaxtop.tui.core import text
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from jaxtop.tui.core.palette import Palette
 
 # A process is named if its steps take this many times the median step of its run.
-SLOWER = 1.1
+SLOW_STEP_RATIO = 1.1
 
 
 class TimeStatus(NamedTuple):
@@ -117,7 +117,7 @@ def _steps(moment: Moment, hosts: list[Host], palette: Palette) -> list[tuple[st
     parts = []
     if step is not None:
         parts.append((f"step {units.micros(step.p50_s * 1e6)}", ""))
-        if step.slowest_s > SLOWER * step.p50_s:
+        if step.slowest_s > SLOW_STEP_RATIO * step.p50_s:
             who = step.slowest.number
             parts.append((f"{who} {units.micros(step.slowest_s * 1e6)}", palette.warning))
     known = [steps for host in hosts if (steps := pace_of(host)) is not None]

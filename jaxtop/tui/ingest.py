@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 SLICE_SECONDS = 0.02
 # While this many frames wait here, further frames stay in the feed, which is bounded. The app falls this
 # far behind when its terminal is suspended.
-MOST_WAITING = 20_000
+MAX_WAITING = 20_000
 
 
 class Feed(Protocol):
@@ -57,7 +57,7 @@ class FrameIngest:
         self._taken: list[Any] = []
 
     def fetch(self) -> None:
-        if len(self._waiting) < MOST_WAITING:
+        if len(self._waiting) < MAX_WAITING:
             self._waiting.extend(self._feed.drain())
 
     @property

@@ -1,4 +1,4 @@
-"""Which screen is open, the ways from one to another, and what is shown where a screen has no room."""
+"""The open screen, the ways from one to another, and the notice where a screen has no room."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 
     from jaxtop.model import Finding
     from jaxtop.model.finding import FindingKey
-    from jaxtop.tui.following import Following
     from jaxtop.tui.request_keys import RequestKeys
     from jaxtop.tui.screens.base import ScreenPane
+    from jaxtop.tui.view_state import ViewState
 
-# The least columns and lines of a screen, and those of the screens that have pictures for small terminals.
-SMALLEST, SMALLEST_OF_ALL = (60, 16), (40, 10)
+# The smallest terminal of a screen, in columns and lines.
+MIN_SIZE = (60, 16)
+# The smallest terminal of a screen that has pictures for small terminals.
+MIN_PICTURE_SIZE = (40, 10)
 DRAWN_SMALLER = {"overview", "plot"}
 SCREEN_NAMES = frozenset(each.name for each in SCREENS)
 
@@ -43,16 +45,19 @@ class Navigation:
     def __init__(
         self,
         app: App[str],
-        following: Following,
+        view_state: ViewState,
         requests: RequestKeys,
-        dress: Callable[[str, ScreenPane], None],
+        apply_preferences: Callable[[str, ScreenPane], None],
         repaint: Callable[[], None],
     ) -> None:
-        """Create the screens; `dress` prepares a new one, `repaint` shows the lines around the open one."""
+        """Create the screens.
+
+        `apply_preferences` prepares a new screen, `repaint` draws the lines around the open one.
+        """
         self._app = app
-        self._following = following
+        self._view_state = view_state
         self._requests = requests
-        self._dress = dress
+        self._apply_preferences = apply_preferences
         self._repaint = repaint
         self.selection: Selection = NO_SELECTION
         # The finding whose proof the open screen shows.
@@ -80,16 +85,16 @@ class Navigation:
         if name not in self._views:
             view = next(each for each in SCREENS if each.name == name).view()
             view.id, view.screen_names = f"screen-{name}", SCREEN_NAMES
-            view.muted = self._following.muted
-            self._dress(name, view)
+            view.muted = self._view_state.muted
+            self._apply_preferences(name, view)
             self._views[name] = view
         return self._views[name]
 
     def mark(self) -> None:
         """Mark the tabs of the screens that prove findings with the worst of them."""
         found: dict[str, Severity] = {}
-        for each in self._following.moment.findings:  # the worst first
-            if each.severity is not Severity.INFO and each.key not in self._following.muted:
+        for each in self._view_state.moment.findings:  # the worst first
+            if each.severity is not Severity.INFO and each.key not in self._view_state.muted:
                 found.setdefault(each.proof.screen, each.severity)
         self.keys.mark(found)
 
@@ -120,7 +125,7 @@ class Navigation:
             self.view.reveal(finding.proof.column)
             self.proven = finding.key
             self._repaint()
-        if message.screen == "stacks" and self._following.playback.is_live and self._requests.lacks_stacks:
+        if message.screen == "stacks" and self._view_state.playback.is_live and self._requests.lacks_stacks:
             self._requests.sample_stacks()  # they are the proof
 
     async def _explain(self, finding: Finding) -> None:
@@ -145,7 +150,7 @@ class Navigation:
             self.check_size(self._app.size)
             if before.figure is not None:
                 view.start_with(before.figure)
-        moment = self._following.moment
+        moment = self._view_state.moment
         if self.selection.agent is not None:
             view.selection = self.selection  # or a screen that shows a moment first selects on its own
         view.show(moment if moment.cluster.changes else EMPTY)
@@ -170,12 +175,12 @@ class Navigation:
         return view.is_attached
 
     def action_worst(self) -> None:
-        following = self._following
-        worst = next((each for each in following.moment.findings if each.key not in following.muted), None)
+        view_state = self._view_state
+        worst = next((each for each in view_state.moment.findings if each.key not in view_state.muted), None)
         if worst is None:
             self._app.notify("there are no findings", timeout=2)
         else:
-            self._app.post_message(proof_of(worst, following.moment))
+            self._app.post_message(proof_of(worst, view_state.moment))
 
     async def action_jump(self) -> None:
         ring = ("mesh", "hosts", "devices")
@@ -209,7 +214,7 @@ class Navigation:
 
 def _smallest(name: str) -> tuple[int, int]:
     """Return the width and height that a screen needs."""
-    return SMALLEST_OF_ALL if name in DRAWN_SMALLER else SMALLEST
+    return MIN_PICTURE_SIZE if name in DRAWN_SMALLER else MIN_SIZE
 
 
 def _is_too_small(size: Size, name: str) -> bool:

@@ -23,7 +23,7 @@ FORMS = (OFF, AUTO, OSC9, OSC777)
 _TAKE_777 = ("rxvt", "foot")
 # At most one notification in this many seconds; what happens meanwhile is in the next one.
 EVERY = 10.0
-LONGEST = 200
+MAX_CHARS = 200
 BELL = "\a"
 
 
@@ -90,7 +90,7 @@ class Notifier:
             self._pending.append(alert)
 
     def _notification(self, title: str, more: str) -> str:
-        words = printable(title)[: LONGEST - len(more)] + more
+        words = printable(title)[: MAX_CHARS - len(more)] + more
         if self._form == OSC777:
             code = f"\x1b]777;notify;jaxtop;{words.replace(';', ',')}\a"
         else:

@@ -11,10 +11,10 @@ from textual.command import DiscoveryHit, Hit, Provider
 from textual.markup import escape
 
 from jaxtop.base import units
-from jaxtop.tui.columns.figures import Reported
+from jaxtop.tui.columns.figures import ReportedNames
 from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import Selection
-from jaxtop.tui.draw.plotted import choices
+from jaxtop.tui.draw.plot_contents import choices
 from jaxtop.tui.screens.base import ScreenPane
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from jaxtop.tui.core.moment import Moment
 
 # The most places that are listed for what was typed.
-MOST_LISTED = 40
+MAX_LISTED = 40
 
 
 class Destination(NamedTuple):
@@ -69,7 +69,7 @@ def places(moment: Moment) -> Iterator[Destination]:
 
 def plots(moment: Moment, selection: Selection) -> Iterator[Destination]:
     """Yield the figures that the plot can show, of the selected host or device."""
-    reported = Reported()
+    reported = ReportedNames()
     reported.see(moment)
     for figure in choices(reported.names, reported.scalars):
         opens = ScreenPane.Drilled(selection, "plot", row=figure.name)
@@ -107,7 +107,7 @@ def _hits(among: Iterable[Destination], query: str, provider: Provider) -> Itera
     matcher, app = provider.matcher(query), provider.app
     words = query.lower().split()
     found = (place for place in among if all(word in place.name.lower() for word in words))
-    for place in islice(found, MOST_LISTED):
+    for place in islice(found, MAX_LISTED):
         score = max(matcher.match(place.name), 0.5)
         yield Hit(score, _shown(place), partial(app.post_message, place.opens), help=_help(place))
 

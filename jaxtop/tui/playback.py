@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop.model import Cluster
 from jaxtop.model.hosts import interval
-from jaxtop.model.session.difference import Then
+from jaxtop.model.session.difference import PastCluster
 from jaxtop.model.session.summary import SessionSummary
 from jaxtop.tui.core.moment import Mode, Moment
 
@@ -22,7 +22,7 @@ SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 LONGEST_TICK = 2.0
 SHORTEST_SAMPLE = 0.01
 # Two times that differ by less than this are equal.
-_SAME = 1e-4
+_TIME_TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Playback:
         self._cluster = Cluster()
         self._moment: Moment | None = None
         # The marked time, to compare others with.
-        self.mark: Then | None = None
+        self.mark: PastCluster | None = None
 
     @property
     def mode(self) -> Mode:
@@ -213,7 +213,7 @@ class Playback:
             return
         start, sample = self.span[0], self.sample
         place = (self.position - start) / sample
-        if abs(place - round(place)) * sample < _SAME:
+        if abs(place - round(place)) * sample < _TIME_TOLERANCE:
             place = round(place)
         self.is_playing = False
         to = math.ceil(place) + samples if samples < 0 else math.floor(place) + samples
@@ -223,8 +223,8 @@ class Playback:
         """Go to the next or the previous event and pause. Return the event; None if there is none."""
         start, here = self.span[0], self.position
         # A history that has dropped its beginning still lists the events of that time.
-        shown = [each for each in self.overview.events if each.at >= start - _SAME]
-        after = [each for each in shown if (each.at - here) * way > _SAME]
+        shown = [each for each in self.overview.events if each.at >= start - _TIME_TOLERANCE]
+        after = [each for each in shown if (each.at - here) * way > _TIME_TOLERANCE]
         if not after:
             return None
         found = min(after, key=lambda each: each.at * way)
@@ -253,11 +253,11 @@ class Playback:
 
     def set_mark(self) -> None:
         moment = self.moment
-        self.mark = Then(moment.now, moment.cluster.frozen())
+        self.mark = PastCluster(moment.now, moment.cluster.frozen())
 
     @property
     def is_at_mark(self) -> bool:
-        return self.mark is not None and abs(self.mark.at - self.position) < _SAME
+        return self.mark is not None and abs(self.mark.at - self.position) < _TIME_TOLERANCE
 
     def drop_mark(self) -> None:
         self.mark = None

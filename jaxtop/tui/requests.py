@@ -1,4 +1,4 @@
-"""The requests of the app to processes, sent through a callable, and the messages about their answers."""
+"""The requests of the app to processes, sent through a callable, and the messages about their replies."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 # Milliseconds between two pulses. Agents accept 100 up to the last of these.
 INTERVALS_MS = (500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000)
 USUAL_MS = 1_000
-What = Literal["window", "stacks", "pace", "peaks"]
+RequestKind = Literal["window", "stacks", "pace", "peaks"]
 # The object of each request, as messages name it.
-_FOR: dict[What, str] = {
+_FOR: dict[RequestKind, str] = {
     "window": "for a profiler window",
     "stacks": "for stacks",
     "pace": "for figures",
@@ -23,18 +23,18 @@ NOT_LIVE = "requests need a live run: this is a recording"
 
 
 class Replies(Protocol):
-    """The answers to one request so far, filled by another thread."""
+    """The replies to one request so far, filled by another thread."""
 
     @property
-    def asked(self) -> int:
-        """The number of processes that were asked."""
+    def requested(self) -> int:
+        """The number of processes that received the request."""
 
     @property
-    def answered(self) -> int:
+    def replied(self) -> int:
         """The number of processes that complied."""
 
     @property
-    def unanswered(self) -> int:
+    def silent(self) -> int:
         """The number of processes that did not answer in time."""
 
     @property
@@ -42,10 +42,10 @@ class Replies(Protocol):
         """The reasons of processes that refused, with the number of processes for each."""
 
 
-class Ask(Protocol):
-    """Sends a request to these agents. A request of "pace" has an interval."""
+class RequestSender(Protocol):
+    """A callable that sends a request to these agents. A request of "pace" has an interval."""
 
-    def __call__(self, what: What, agents: Sequence[str], interval_ms: int | None, /) -> Replies: ...
+    def __call__(self, kind: RequestKind, agents: Sequence[str], interval_ms: int | None, /) -> Replies: ...
 
 
 class RequestOutcome(NamedTuple):
@@ -61,45 +61,45 @@ class RequestOutcome(NamedTuple):
 
 @dataclass(frozen=True)
 class OpenRequest:
-    """A request to processes, with the answers so far."""
+    """A request to processes, with the replies so far."""
 
-    what: What
-    answers: Replies
+    kind: RequestKind
+    replies: Replies
     interval_ms: int | None = None
     # Whether only a failure is worth a message.
     is_quiet: bool = False
 
     @property
     def is_open(self) -> bool:
-        answers = self.answers
-        return answers.answered + answers.unanswered + sum(answers.refused.values()) < answers.asked
+        replies = self.replies
+        return replies.replied + replies.silent + sum(replies.refused.values()) < replies.requested
 
     @property
     def progress(self) -> str:
-        answers = self.answers
-        return f"asking {processes(answers.asked)} {self._purpose}: {answers.answered:,} answered"
+        replies = self.replies
+        return f"asking {processes(replies.requested)} {self._purpose}: {replies.replied:,} answered"
 
     @property
     def outcome(self) -> RequestOutcome:
-        answers = self.answers
-        parts = [f"asked {processes(answers.asked)} {self._purpose}: {answers.answered:,} answered"]
-        refused = sorted(answers.refused.items(), key=lambda each: -each[1])
+        replies = self.replies
+        parts = [f"asked {processes(replies.requested)} {self._purpose}: {replies.replied:,} answered"]
+        refused = sorted(replies.refused.items(), key=lambda each: -each[1])
         parts += [f"{count:,} refused: {why}" for why, count in refused]
-        if answers.unanswered:
-            parts.append(f"{answers.unanswered:,} did not answer")
-        return RequestOutcome("; ".join(parts), answers.answered == answers.asked)
+        if replies.silent:
+            parts.append(f"{replies.silent:,} did not answer")
+        return RequestOutcome("; ".join(parts), replies.replied == replies.requested)
 
     @property
     def _purpose(self) -> str:
-        return _FOR[self.what] + ("" if self.interval_ms is None else f" {every([self.interval_ms])}")
+        return _FOR[self.kind] + ("" if self.interval_ms is None else f" {every([self.interval_ms])}")
 
 
 class RequestBoard:
-    """Sends requests and tracks their answers. At most one request of each kind is open."""
+    """Sends requests and tracks their replies. At most one request of each kind is open."""
 
-    def __init__(self, ask: Ask | None) -> None:
-        """Create a board that sends requests through `ask`; None if no process can be asked."""
-        self._ask = ask
+    def __init__(self, sender: RequestSender | None) -> None:
+        """Create a board that sends requests through `sender`; None if there are no live processes."""
+        self._sender = sender
         self._open: list[OpenRequest] = []
         # The wanted interval, until it can be requested.
         self._interval_ms: int | None = None
@@ -109,20 +109,25 @@ class RequestBoard:
         return [request.progress for request in self._open if not request.is_quiet]
 
     @property
-    def can_ask(self) -> bool:
-        return self._ask is not None
+    def can_request(self) -> bool:
+        return self._sender is not None
 
     def send(
-        self, what: What, agents: Sequence[str], interval_ms: int | None = None, *, is_quiet: bool = False
+        self,
+        kind: RequestKind,
+        agents: Sequence[str],
+        interval_ms: int | None = None,
+        *,
+        is_quiet: bool = False,
     ) -> RequestOutcome | None:
         """Send a request to these agents. Return a message; None if such a request is already open."""
-        if self._ask is None:
+        if self._sender is None:
             return RequestOutcome(NOT_LIVE, False)
         if not agents:
             return RequestOutcome("no live process to ask", False)
-        if self.is_asked(what):
+        if self.has_open(kind):
             return None
-        self._open.append(OpenRequest(what, self._ask(what, agents, interval_ms), interval_ms, is_quiet))
+        self._open.append(OpenRequest(kind, self._sender(kind, agents, interval_ms), interval_ms, is_quiet))
         return RequestOutcome(f"asking {processes(len(agents))}", True)
 
     def want_interval(self, current_ms: Iterable[int], by: int) -> RequestOutcome | None:
@@ -130,8 +135,8 @@ class RequestBoard:
 
         The interval wanted or requested last is the base, else that of the process that reports most often.
         """
-        asked = (request.interval_ms for request in self._open)
-        now = self._interval_ms or next(filter(None, asked), None) or min(current_ms, default=USUAL_MS)
+        intervals = (request.interval_ms for request in self._open)
+        now = self._interval_ms or next(filter(None, intervals), None) or min(current_ms, default=USUAL_MS)
         interval_ms = next_interval(now, by)
         if interval_ms is None:
             return RequestOutcome(
@@ -143,7 +148,7 @@ class RequestBoard:
     @property
     def can_send_interval(self) -> bool:
         """Whether an interval is wanted and no earlier request for one is open."""
-        return self._interval_ms is not None and not self.is_asked("pace")
+        return self._interval_ms is not None and not self.has_open("pace")
 
     def send_interval(self, agents: Sequence[str]) -> RequestOutcome | None:
         wanted, self._interval_ms = self._interval_ms, None
@@ -155,8 +160,8 @@ class RequestBoard:
         done = [(request.is_quiet, request.outcome) for request in complete]
         return [outcome for is_quiet, outcome in done if not is_quiet or not outcome.is_good]
 
-    def is_asked(self, what: What) -> bool:
-        return any(request.what == what for request in self._open)
+    def has_open(self, kind: RequestKind) -> bool:
+        return any(request.kind == kind for request in self._open)
 
 
 def processes(count: int) -> str:

@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
     from textual.app import App
 
-    from jaxtop.tui.following import Following
     from jaxtop.tui.history import History
     from jaxtop.tui.ingest import Feed
-    from jaxtop.tui.requests import Ask
+    from jaxtop.tui.requests import RequestSender
+    from jaxtop.tui.view_state import ViewState
 
 
-class Followed(NamedTuple):
-    """A run that the app follows: its frames, how to ask its processes, and what was seen of it."""
+class FollowedRun(NamedTuple):
+    """A run that the app follows: its frames, the sender of requests to its processes, and its history."""
 
     feed: Feed
-    ask: Ask | None = None
+    request_sender: RequestSender | None = None
     history: History | None = None
 
 
@@ -38,7 +38,7 @@ class Runs(Protocol):
         """Return the runs that are live now."""
         ...
 
-    def follow(self, run_id: str) -> Followed | str:
+    def follow(self, run_id: str) -> FollowedRun | str:
         """Begin to follow a run; return why not if that is impossible."""
         ...
 
@@ -55,12 +55,12 @@ class RunSwitch:
     def __init__(
         self,
         app: App[str],
-        following: Following,
+        view_state: ViewState,
         runs: Runs | None,
-        begin: Callable[[Followed], Awaitable[None]],
+        begin: Callable[[FollowedRun], Awaitable[None]],
     ) -> None:
         """Create the key; `begin` shows another run from the start."""
-        self._app, self._following, self._runs, self._begin = app, following, runs, begin
+        self._app, self._view_state, self._runs, self._begin = app, view_state, runs, begin
 
     def allows(self, action: str) -> bool:
         return action != "runs" or self._runs is not None
@@ -74,7 +74,7 @@ class RunSwitch:
 
     @property
     def _shown(self) -> list[str]:
-        return [run.id for run in self._following.moment.runs]
+        return [run.id for run in self._view_state.moment.runs]
 
     def _chose(self, run_id: str | None) -> None:
         if run_id is not None and [run_id] != self._shown and self._runs is not None:

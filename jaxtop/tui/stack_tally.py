@@ -13,11 +13,12 @@ if TYPE_CHECKING:
 
     from jaxtop.model import Host
 
-# How often the stacks are asked for, one answer after another; and of how many processes at most. Beyond that
-# they are asked for once: all stacks of a large run are megabytes.
-SAMPLES, MOST_PROCESSES = 20, 32
+# The number of times that the stacks are sampled, one reply after another.
+SAMPLES = 20
+# The most processes that are sampled repeatedly. Larger runs are sampled once: their stacks are megabytes.
+MAX_PROCESSES = 32
 # The lines that are listed.
-MOST_LINES = 4
+MAX_LINES = 4
 
 
 class StackTally:
@@ -32,7 +33,7 @@ class StackTally:
     def start(self, hosts: Iterable[Host]) -> None:
         """Start counting. Stacks that these hosts sent earlier do not count."""
         members = list(hosts)
-        self._left = SAMPLES - 1 if len(members) <= MOST_PROCESSES else 0
+        self._left = SAMPLES - 1 if len(members) <= MAX_PROCESSES else 0
         self._lines.clear()
         self._seen = {host.agent: host.stacks.at_ms for host in members}
 
@@ -64,6 +65,6 @@ class StackTally:
         if total < 2 * len(self._seen) or not total:
             return ""
         shares = (
-            f"{units.share(count / total)} {line}" for line, count in self._lines.most_common(MOST_LINES)
+            f"{units.share(count / total)} {line}" for line, count in self._lines.most_common(MAX_LINES)
         )
         return f"{total} samples: {', '.join(shares)}"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from jaxtop.tui.core.palette import Palette
 
 # A launch is reported after this many seconds.
-LONG = 20.0
+LONG_LAUNCH_S = 20.0
 _IN_WORDS = {
     State.DIED: "died",
     State.STOPPED: "stopped",
@@ -72,7 +72,7 @@ class StatusPart(NamedTuple):
 class AppStatus(NamedTuple):
     """What the app adds: open requests, what its feed skipped, the finding shown, those that are muted."""
 
-    asking: Sequence[str] = ()
+    open_requests: Sequence[str] = ()
     rejected: Sequence[tuple[str, int]] = ()
     notes: Sequence[str] = ()
     proven: FindingKey | None = None
@@ -111,7 +111,7 @@ def status_parts(moment: Moment, app: AppStatus, palette: Palette) -> list[Statu
         findings = [each for each in listed if each not in proofs and _is_news(each, states)]
     found = [
         *(_finding(each, palette, _figures(each)) for each in proofs),
-        *(StatusPart("?", words, palette.accent) for words in app.asking),
+        *(StatusPart("?", words, palette.accent) for words in app.open_requests),
         *(each for each in states if not any(map(each.says, proofs))),
         *(_finding(each, palette, each.text) for each in findings),
         *_skipped(moment, app, palette),
@@ -213,7 +213,7 @@ def _compiling(moment: Moment, palette: Palette) -> list[StatusPart]:
 def _running(moment: Moment, palette: Palette) -> list[StatusPart]:
     running = [each for view in moment.host_views if (each := running_of(view.current)) is not None]
     longest = max(running, key=lambda each: each.seconds, default=None)
-    if longest is None or longest.seconds < LONG:
+    if longest is None or longest.seconds < LONG_LAUNCH_S:
         return []
     return [StatusPart("*", f"{longest.function} has run for {units.age(longest.seconds)}", palette.muted)]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import Binding, BindingType
 
 from jaxtop.base.units import age
-from jaxtop.model.session.difference import Then
+from jaxtop.model.session.difference import PastCluster
 from jaxtop.model.session.summary import SessionSummary
 from jaxtop.tui.core.moment import Selection
 from jaxtop.tui.core.text import NOTE_SECONDS, time_of_day
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
     from textual.app import App
 
-    from jaxtop.tui.following import Following
     from jaxtop.tui.history import Recorder
     from jaxtop.tui.screens.difference import DifferenceOutcome
+    from jaxtop.tui.view_state import ViewState
 
 # After a seek is shown, wait this many seconds before the next: dragging seeks faster than a disk can read.
 SEEK_PAUSE = 0.05
 # With fewer lines than this the track of the time bar has one row.
-LOW = 20
+LOW_SCREEN_LINES = 20
 # The actions that need a history.
 _NEED_HISTORY = frozenset({"step", "skip", "go_to", "event", "to_start", "to_end", "faster", "loop"})
 
@@ -48,7 +48,7 @@ def _moving(move: Callable[..., None]) -> Callable[..., None]:
     """Return an action that moves the playback and shows the result."""
 
     def action(self: TimeKeys, *by: int) -> None:
-        move(self._following.playback, *by)
+        move(self._view_state.playback, *by)
         self._moved()
 
     return action
@@ -79,11 +79,11 @@ class TimeKeys:
     ]
 
     def __init__(
-        self, app: App[str], following: Following, recorder: Recorder | None, paint: Callable[[], None]
+        self, app: App[str], view_state: ViewState, recorder: Recorder | None, paint: Callable[[], None]
     ) -> None:
         """Create the keys; `paint` shows the time that they changed."""
         self._app = app
-        self._following = following
+        self._view_state = view_state
         self._recorder = recorder
         self._paint_app = paint
         self._was_recording = False
@@ -96,7 +96,7 @@ class TimeKeys:
 
     def allows(self, action: str) -> bool:
         """Return whether an action has something to act on, if it is one of these."""
-        playback = self._following.playback
+        playback = self._view_state.playback
         if action == "record":
             return self._recorder is not None
         if action in _NEED_HISTORY:
@@ -106,7 +106,7 @@ class TimeKeys:
     @property
     def status(self) -> TimeStatus:
         """What the header says about the time that is shown."""
-        playback, recorder = self._following.playback, self._recorder
+        playback, recorder = self._view_state.playback, self._recorder
         mode = str(playback.mode)
         if playback.has_present and not playback.is_live:
             mode += f" {age(playback.lag)}"
@@ -115,7 +115,7 @@ class TimeKeys:
 
     def paint(self) -> None:
         """Update the time bar, and show new notes about the recording once each."""
-        playback = self._following.playback
+        playback = self._view_state.playback
         is_plain = playback.is_live and playback.mark is None
         if self.bar.has_class("on") == is_plain:
             self.bar.set_class(not is_plain, "on")
@@ -176,8 +176,8 @@ class TimeKeys:
 
     def action_pause(self) -> None:
         """Pause or resume the view. Incoming frames are folded in both cases."""
-        self._following.tick()
-        self._following.playback.hold_or_play()
+        self._view_state.tick()
+        self._view_state.playback.hold_or_play()
         self._moved()
 
     action_step = _moving(Playback.step)
@@ -188,25 +188,25 @@ class TimeKeys:
     action_loop = _moving(Playback.loop)
 
     def action_event(self, way: int) -> None:
-        if self._following.playback.to_event(way) is None:
+        if self._view_state.playback.to_event(way) is None:
             self._app.notify("no later event" if way > 0 else "no earlier event", timeout=2)
         self._moved()
 
     def action_go_to(self) -> None:
-        self._app.push_screen(GoTo(self._following.playback.span), self._go_to)
+        self._app.push_screen(GoTo(self._view_state.playback.span), self._go_to)
 
     def _go_to(self, at: float | None) -> None:
         if at is not None:
             self.seek(at)
 
     def seek(self, at: float) -> None:
-        self._following.playback.seek(at)
+        self._view_state.playback.seek(at)
         self._moved()
 
     def action_mark(self) -> None:
         """Mark the time that is shown. If a time is already marked, show the difference between the two."""
-        playback = self._following.playback
-        self._following.tick()
+        playback = self._view_state.playback
+        self._view_state.tick()
         if playback.mark is None:
             playback.set_mark()
             self._app.notify("time marked: go to another time, then press v to see what changed", timeout=4)
@@ -217,13 +217,13 @@ class TimeKeys:
 
             playback.is_playing = False
             moment = playback.moment
-            here = Then(moment.now, moment.cluster)
+            here = PastCluster(moment.now, moment.cluster)
             self._app.push_screen(DifferenceScreen(playback.mark, here, moment.run_names), self._compared)
         self._moved()
 
     def _compared(self, outcome: DifferenceOutcome | None) -> None:
         if outcome is not None and outcome.drops_mark:
-            self._following.playback.drop_mark()
+            self._view_state.playback.drop_mark()
             self._app.notify("mark removed", timeout=2)
         if outcome is not None and outcome.screen is not None:
             if outcome.agent is not None:

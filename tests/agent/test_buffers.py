@@ -353,7 +353,7 @@ def test_the_key_asks_one_live_process_of_the_program():
         await stage.press("7", "B")
         assert asked == [("peaks", [builders.agent_id(0)])]
 
-    play(act, *staged(PEAK).frames, ask=ask)
+    play(act, *staged(PEAK).frames, request_sender=ask)
 
 
 LIVE = """

@@ -13,8 +13,8 @@ import pytest
 from jaxtop import wire
 from jaxtop.export.json import to_document
 from jaxtop.model.collectives import collective_views
-from jaxtop.model.collectives.folded import folded_views
-from jaxtop.model.collectives.inspected import inspected_ops
+from jaxtop.model.collectives.nccl_inspector import inspected_ops
+from jaxtop.model.collectives.small_collectives import folded_views
 from jaxtop.wire import NcclTime
 from jaxtop_agent.core.board import Board
 from jaxtop_agent.core.waiting import IDLE_S

@@ -20,7 +20,7 @@ from jaxtop.export.check import Checkup
 from jaxtop.export.series import SERIES
 from jaxtop.model import RULES, Cluster
 from jaxtop.model.finding import Finding, Ongoing, Severity
-from jaxtop.model.findings.coverage import MOST_REASONS, coverage_without
+from jaxtop.model.findings.coverage import MAX_REASONS, coverage_without
 from jaxtop.model.findings.reducer import MUTED, NO_FIGURES, ONLY_ITS_END
 from tests import builders
 from tests.builders import NOW, folded, two_processes, well
@@ -44,7 +44,7 @@ def test_a_healthy_run_is_one_line_that_says_what_was_checked():
     count = len(RULES) - len(checkup.checked)
     assert head == f"{count} rules could not be checked (--rules names them):"
     reasons = Counter(checkup.unchecked.values())
-    shown = reasons.most_common(MOST_REASONS)
+    shown = reasons.most_common(MAX_REASONS)
     assert [line.strip() for line in lines[:-1]] == [f"{rules}: {why}" for why, rules in shown]
     rest = len(reasons) - len(shown)
     assert lines[-1].strip() == f"{count - sum(rules for _, rules in shown)} for {rest} other reasons"

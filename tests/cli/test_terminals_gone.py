@@ -115,7 +115,7 @@ def test_what_cannot_be_written_is_dropped():
         os.close(ours)
         with pytest.raises(OSError, match="Input/output"):
             print("x", file=screen, flush=True)
-        lenient = tty_driver.Lenient(screen)
+        lenient = tty_driver.LenientFile(screen)
         assert lenient.write("x" * 100_000) == 100_000
         lenient.flush()
         assert lenient.fileno() == theirs

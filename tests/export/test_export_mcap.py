@@ -15,7 +15,7 @@ from mcap.reader import make_reader
 
 from jaxtop import wire
 from jaxtop.export import mcap_json
-from jaxtop.export.untyped import MessageKind
+from jaxtop.export.decoded_messages import MessageKind
 from jaxtop.recording import Writer, container, schemas
 from tests.builders import folded
 from tests.made import sessions as made_sessions

@@ -43,9 +43,9 @@ class Followed:
     def ask(self, what: str, interval_ms: int | None = None) -> Broadcast:
         """Ask all, and wait for the last answer."""
         agents = [host.agent for host in newest_hosts(self.look())]
-        asking = self.follower.ask(what, agents, interval_ms)
-        eventually(lambda: asking.is_done)
-        return asking
+        request = self.follower.request(what, agents, interval_ms)
+        eventually(lambda: request.is_done)
+        return request
 
 
 @pytest.fixture
@@ -73,8 +73,8 @@ def follow(monkeypatch):
 def test_all_processes_answer_a_request_for_their_stacks(tmp_path, follow):
     with training(tmp_path) as run:
         followed = follow(run)
-        asking = followed.ask("stacks")
-        assert (asking.asked, asking.answered, asking.unanswered) == (2, 2, 0)
+        request = followed.ask("stacks")
+        assert (request.requested, request.replied, request.silent) == (2, 2, 0)
         eventually(lambda: all(host.stacks.threads for host in followed.look().hosts.values()))
         nodes = stack_nodes(followed.cluster, {})
         assert sum(len(node.hosts) for node in nodes) == 2
@@ -88,7 +88,7 @@ def test_a_window_that_is_asked_for_comes_from_every_process(tmp_path, follow):
     with training(tmp_path) as run:
         followed = follow(run)
         asked_ms = time.time() * 1000
-        eventually(lambda: followed.ask("window").answered == 2)  # at first their devices may not be known
+        eventually(lambda: followed.ask("window").replied == 2)  # at first their devices may not be known
 
         seen = set()  # later windows, which nobody asked for, take the place of these
 
@@ -106,8 +106,8 @@ def test_a_window_that_is_asked_for_comes_from_every_process(tmp_path, follow):
 def test_a_run_that_reports_once_a_minute_changes_to_a_shorter_interval_at_once(tmp_path, follow):
     with training(tmp_path, JAXTOP_INTERVAL="60") as run:
         followed = follow(run)
-        asking = followed.ask("pace", 500)
-        assert (asking.answered, dict(asking.refused)) == (2, {})
+        request = followed.ask("pace", 500)
+        assert (request.replied, dict(request.refused)) == (2, {})
         sampled = {host.agent: host.pulse.sampled_ms or 0 for host in newest_hosts(followed.look())}
 
         def is_followed(host) -> bool:
@@ -123,19 +123,19 @@ def test_a_run_that_reports_once_a_minute_changes_to_a_shorter_interval_at_once(
 @pytest.mark.newest
 def test_a_run_that_is_read_only_says_so(tmp_path, follow):
     with training(tmp_path, JAXTOP_READONLY="1") as run:
-        asking = follow(run).ask("window")
-        assert dict(asking.refused) == {"this run is read-only (JAXTOP_READONLY=1)": 2}
+        request = follow(run).ask("window")
+        assert dict(request.refused) == {"this run is read-only (JAXTOP_READONLY=1)": 2}
 
 
 @pytest.mark.newest
 def test_a_colleague_may_look_but_not_act(tmp_path, follow):
     with training(tmp_path) as run:
         followed = follow(run, keys.throwaway())
-        asking = followed.ask("stacks")
-        assert (asking.answered, dict(asking.refused)) == (2, {})
+        request = followed.ask("stacks")
+        assert (request.replied, dict(request.refused)) == (2, {})
         for what in ("capture", "pace", "peaks", "profile", "profile_part", "profile_end", "still"):
-            asking = followed.ask(what, 500)
-            assert dict(asking.refused) == {"only the owner of the run may do this": 2}, what
+            request = followed.ask(what, 500)
+            assert dict(request.refused) == {"only the owner of the run may do this": 2}, what
 
 
 @pytest.mark.newest
@@ -144,5 +144,5 @@ def test_a_stopped_process_gives_no_answer_and_holds_up_nobody(tmp_path, follow)
         followed = follow(run)
         run.processes[1].send_signal(signal.SIGSTOP)
         eventually(lambda: psutil.Process(run.processes[1].pid).status() == psutil.STATUS_STOPPED)
-        asking = followed.ask("stacks")
-        assert (asking.answered, asking.unanswered) == (1, 1)
+        request = followed.ask("stacks")
+        assert (request.replied, request.silent) == (1, 1)

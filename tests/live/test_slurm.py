@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from jaxtop.cli import ways
-from jaxtop.features.relay.near import RelaySource
 from jaxtop.features.relay.stream import Open
+from jaxtop.features.relay.viewer_end import RelaySource
 from jaxtop.model import Cluster
 from jaxtop.model.hosts import newest_hosts
 from jaxtop.wire import Request

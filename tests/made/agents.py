@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from jaxtop import wire
 from jaxtop.base import processes
-from jaxtop.features.relay.listening import ListeningRelay, new_id
+from jaxtop.features.relay.relay_listener import ListeningRelay, new_id
 from jaxtop.model import Cluster, newest_hosts, state_of
 from jaxtop.sources import LiveSource
 from jaxtop.sources.discovery import seeds

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from jaxtop import wire
 from jaxtop.export import to_document
 from jaxtop.model import Cluster, at_peaks, keyframe
-from jaxtop.model.arrays.at_peak import MOST_LISTED, UNCOUNTED, UNSEEN
+from jaxtop.model.arrays.at_peak import MAX_LISTED, UNCOUNTED, UNSEEN
 from tests import builders
 from tests.builders import agent_id, folded, frame
 from tests.model.test_memory import census, group
@@ -146,7 +146,7 @@ def test_of_a_process_that_exited_nothing_is_said_to_be_alive():
 def test_what_is_listed_is_bounded_and_the_rest_is_counted():
     many = [group(size, f"a[{size}]") for size in range(1, 31)]
     (peak, *_) = peaks(watched(pulse(10, 1), counted(10.5, *many), pulse(11, 999)))
-    assert [each.bytes for each in peak.arrays] == list(range(30, 30 - MOST_LISTED, -1))
+    assert [each.bytes for each in peak.arrays] == list(range(30, 30 - MAX_LISTED, -1))
     assert (peak.rest, peak.rest_bytes) == (18, sum(range(1, 19)))
 
 

@@ -15,7 +15,7 @@ from jaxtop.model.collectives import (
     step_shares,
     waits_by_device,
 )
-from jaxtop.model.collectives.joining import COUNTED_WINDOWS, MOST_CLOSED, MOST_LAUNCHES, WINDOWS_TO_WAIT
+from jaxtop.model.collectives.joining import COUNTED_WINDOWS, MAX_EVALUATED, MAX_LAUNCHES, WINDOWS_TO_WAIT
 from jaxtop.model.collectives.kinds import busbw, kind_of
 from jaxtop.model.collectives.matching import ONE_WAY_IN_GROUPS
 from jaxtop.model.collectives.verdict import ENOUGH_WINDOWS
@@ -320,8 +320,8 @@ def test_memory_is_bounded_however_long_a_run_is_watched():
         if number % 3:
             tell(cluster, (2 + number, "r1-1", seen))
     held = cluster.windows.programs[KEY]
-    assert len(held.timings["all-reduce.1"]) <= MOST_LAUNCHES
-    assert len(held.evaluated) <= MOST_CLOSED
+    assert len(held.timings["all-reduce.1"]) <= MAX_LAUNCHES
+    assert len(held.evaluated) <= MAX_EVALUATED
     assert len(held.pending) < 10
 
 

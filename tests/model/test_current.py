@@ -39,7 +39,7 @@ from jaxtop.tui.columns.host_row import HostRow
 from jaxtop.tui.core.metrics import METRICS
 from jaxtop.tui.core.moment import Moment
 from jaxtop.tui.core.palette import DARK
-from jaxtop.tui.draw.plotted import Beside, peers
+from jaxtop.tui.draw.plot_contents import PlotComparison, peers
 from jaxtop.tui.draw.reading import read
 from jaxtop.tui.filters.figures import OF_DEVICES, OF_HOSTS
 from jaxtop.tui.header import TimeStatus, header
@@ -209,12 +209,12 @@ def in_hosts(cluster: Cluster, now: float) -> Shown:
 
 def in_devices(cluster: Cluster, now: float) -> Shown:
     moment = Moment(cluster, now)
-    scene = device_columns.FigureScene(moment, device_columns.MeshAxes([]))
-    columns = device_columns.columns_for(scene, names(cluster))
+    context = device_columns.FigureRowContext(moment, device_columns.MeshAxes([]))
+    columns = device_columns.columns_for(context, names(cluster))
     return {
         k: v
         for device in moment.device_views
-        for k, v in cells(columns, device_columns.FigureRow(device, scene)).items()
+        for k, v in cells(columns, device_columns.FigureRow(device, context)).items()
     }
 
 
@@ -222,12 +222,12 @@ def in_filters(cluster: Cluster, now: float) -> Shown:
     moment = Moment(cluster, now)
     (view,) = (each for each in moment.host_views if each.host.agent == "r1-0")
     row = HostRow(view, moment)
-    scene = device_columns.FigureScene(moment, device_columns.MeshAxes([]))
+    context = device_columns.FigureRowContext(moment, device_columns.MeshAxes([]))
     shown = leaves({f"host {name}": field.read(row) for name, field in OF_HOSTS.items()})
     for name in ("index", "at_step"):
         shown.pop(f".host {name}", None)  # they stay on purpose, as in JSON
     for device in moment.device_views:
-        of_device = device_columns.FigureRow(device, scene)
+        of_device = device_columns.FigureRow(device, context)
         shown |= leaves({f"device {name}": field.read(of_device) for name, field in OF_DEVICES.items()})
     return shown
 
@@ -244,7 +244,7 @@ def in_plot(cluster: Cluster, now: float) -> Shown:
     found = {
         f"{figure.name} {beside}": peer.now
         for figure in (*DEVICE_FIGURES, *HOST_FIGURES, *STEP_FIGURES)
-        for beside in Beside
+        for beside in PlotComparison
         for peer in peers(moment, figure, host, device, beside)
         if peer.agent == "r1-0"
     }

@@ -8,8 +8,8 @@ import pytest
 
 from jaxtop import wire
 from jaxtop.export import to_json
-from jaxtop.model import Cluster, device_views, exited, keyframe, newest_hosts, runs, state_of
-from jaxtop.model.state import Dropped
+from jaxtop.model import Cluster, device_views, exited_runs, keyframe, newest_hosts, runs, state_of
+from jaxtop.model.state import DroppedProcesses
 from jaxtop.wire import LinkState
 from tests.builders import folded, frame, well
 from tests.cases import thorough
@@ -59,8 +59,8 @@ def test_of_a_hundred_runs_that_are_over_the_last_ones_are_kept():
     cluster = restarted(100, of_one_run=False)
     now = 2 * MINUTE * 100
     kept = {host.run for host in newest_hosts(cluster)}
-    assert kept >= {"r", "run99", "run98", f"run{100 - exited.MOST_RUNS}"}
-    assert len(kept) <= exited.MOST_RUNS + 3 and max(known_of(cluster)) <= exited.MOST_RUNS + 3
+    assert kept >= {"r", "run99", "run98", f"run{100 - exited_runs.MAX_RUNS}"}
+    assert len(kept) <= exited_runs.MAX_RUNS + 3 and max(known_of(cluster)) <= exited_runs.MAX_RUNS + 3
     assert len(cluster.meshes) == 1 and len(cluster.dropped.starts) == 0
     document = json.loads(to_json(cluster, now))
     assert document["dropped_processes"] == cluster.dropped.count > 60
@@ -71,10 +71,10 @@ def test_the_last_run_stays_however_long_ago_it_ended():
     cluster = Cluster()
     for run, at in (("first", 0.0), ("last", 300.0)):
         tell(cluster, *life(f"{run}-0", run, 0, at, count=1))
-    tell(cluster, (3 * exited.RUN_KEPT, "", wire.Link(LinkState.CLOSED, "10.0.0.9:7411")))
+    tell(cluster, (3 * exited_runs.RUN_KEPT, "", wire.Link(LinkState.CLOSED, "10.0.0.9:7411")))
     assert [host.run for host in newest_hosts(cluster)] == ["last"]
-    tell(cluster, *life("new-0", "new", 0, 4 * exited.RUN_KEPT, None, count=1))
-    tell(cluster, (4 * exited.RUN_KEPT + 60, "new-0", pulse()))
+    tell(cluster, *life("new-0", "new", 0, 4 * exited_runs.RUN_KEPT, None, count=1))
+    tell(cluster, (4 * exited_runs.RUN_KEPT + 60, "new-0", pulse()))
     assert [host.run for host in newest_hosts(cluster)] == ["new"]
 
 
@@ -82,7 +82,7 @@ def test_hosts_that_died_stay_in_the_table_of_a_run_that_goes_on_and_lose_their_
     cluster = Cluster()
     for index in range(300):
         tell(cluster, *life(f"a{index}", "r", index, index / 10, "closed" if index else None, count=300))
-    later = 100 + exited.DETAILS_KEPT + MINUTE
+    later = 100 + exited_runs.DETAILS_KEPT + MINUTE
     tell(cluster, (later, "a0", pulse(at_ms=int(later * 1000))))
     assert len(newest_hosts(cluster)) == 300 and cluster.dropped.count == 0
     assert known_of(cluster) == [300, 1, 1, 1]
@@ -126,7 +126,9 @@ def test_a_keyframe_of_an_older_recording_is_read_with_its_restarts():
 
 
 def test_the_app_says_how_many_were_dropped():
-    shown = shown_after(*well(), frame("", keyframe.PastEvents(dropped=Dropped(12))), keys="", size=(160, 40))
+    shown = shown_after(
+        *well(), frame("", keyframe.PastEvents(dropped=DroppedProcesses(12))), keys="", size=(160, 40)
+    )
     assert "12 exited processes dropped" in shown
 
 

@@ -13,7 +13,7 @@ from jaxtop import wire
 from jaxtop.export.json import to_json
 from jaxtop.model import keyframe, reported_findings
 from jaxtop.model.finding import Severity
-from jaxtop.model.steps.losses import MOST_VALUES
+from jaxtop.model.steps.losses import MAX_VALUES
 from jaxtop.wire import LinkState, is_loss
 from tests.builders import NOW, agent_id, folded
 from tests.staged.findings import Staged, reports
@@ -126,7 +126,7 @@ def test_a_keyframe_has_the_history_of_losses():
     run.train(100, reports(noisy))
     again = folded(keyframe.frames(run.cluster, run.at))
     losses = run.cluster.hosts[agent_id(0)].losses
-    assert again.hosts[agent_id(0)].losses == losses and 12 < len(losses[0].values) <= MOST_VALUES
+    assert again.hosts[agent_id(0)].losses == losses and 12 < len(losses[0].values) <= MAX_VALUES
     assert all(map(math.isfinite, losses[0].values))
 
 

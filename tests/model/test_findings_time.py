@@ -10,11 +10,12 @@ import pytest
 
 from jaxtop import wire
 from jaxtop.model import EMPTY_HOST, RULES_BY_NAME, Cluster, Severity, Tuning, keyframe, runs
+from jaxtop.model.collectives.verdict import LAST_IN_SHARE, LATE_MS, LATE_MS_ON_CPU, MIN_SHARE_OF_LAUNCH
 from jaxtop.model.findings.rule import RunFacts, Unmeasured
 from jaxtop.model.shares import Parts
 from jaxtop.model.wall_time import step_parts
-from jaxtop.model.wall_time.gaps import Gap
-from jaxtop.model.wall_time.late_scripts import late_of
+from jaxtop.model.wall_time.gaps import LATE_SCRIPT_SHARE, PAUSE_SHARE, Gap
+from jaxtop.model.wall_time.late_scripts import LATE_SCRIPT_MS, POSSIBLY_LATE_SHARE, late_script_gaps
 from jaxtop.wire import LinkState
 from tests import builders
 from tests.builders import NOW, agent_id, folded, frame, hello
@@ -348,7 +349,7 @@ class TestGapsOfTheHost:
         cluster = of_late_host(slow=(1, 2, 3))
         assert only("input_bound", cluster, NOW + 11).text.startswith("hosts 1–3 launch nothing for")
         late = found("straggler", cluster, NOW + 11)[0]
-        assert late.text.startswith("hosts 1–3 are late, evenly") and late.subject.source == "train.py:54"
+        assert late.text.startswith("hosts 1–3 are equally late") and late.subject.source == "train.py:54"
         assert "straggler" in only("input_bound", cluster, NOW + 11).explains
         assert not RULES_BY_NAME["straggler"].makes_event(late)  # the collective has an event of its own
 
@@ -358,7 +359,7 @@ class TestGapsOfTheHost:
         cluster = of_late_host(others=others)
         one = found("straggler", cluster, NOW + 11)[0]
         if is_even:
-            assert one.text.startswith("hosts 0–3 are late, evenly: they launch nothing for")
+            assert one.text.startswith("hosts 0–3 are equally late: no launch for")
             assert (one.severity, one.subject.process_index) == (Severity.WARNING, None)
             assert one.cost == only("input_bound", cluster, NOW + 11).cost  # and it tells of all, too
         else:
@@ -423,7 +424,7 @@ def test_few_samples_of_equal_scripts_make_no_straggler(in_script, late):
         )
         for count in in_script
     ]
-    assert [gaps.index(each) for each in late_of(gaps, 4)] == late
+    assert [gaps.index(each) for each in late_script_gaps(gaps, 4, LATE_SCRIPT_MS.default)] == late
 
 
 class TestGarbage:
@@ -972,3 +973,18 @@ def test_the_best_step_survives_a_keyframe():
     again = folded(keyframe.frames(cluster, NOW + 50))
     assert again.hosts[agent_id(0)].best == cluster.hosts[agent_id(0)].best
     assert again.hosts[agent_id(0)].best.best_us == 100_000
+
+
+def test_the_straggler_rule_states_its_thresholds():
+    threshold = RULES_BY_NAME["straggler"].threshold
+    assert f"last in {LAST_IN_SHARE * 100:.0f} % of the samples" in threshold
+    assert f"for {LATE_SCRIPT_SHARE * 100:.0f} % of each step" in threshold
+    details = "\n".join(RULES_BY_NAME["straggler"].details)
+    assert f"more than {LATE_MS.default:.0f} ms ({LATE_MS_ON_CPU.default:.0f} ms on CPU)" in details
+    assert f"{MIN_SHARE_OF_LAUNCH * 100:.0f} % of the launch" in details
+    assert f"a note from {POSSIBLY_LATE_SHARE * 100:.0f} % on" in details
+
+
+def test_a_number_that_knows_its_rule_is_one_of_its_numbers():
+    for number in (LATE_MS, LATE_MS_ON_CPU, LATE_SCRIPT_MS, PAUSE_SHARE):
+        assert number in RULES_BY_NAME[number.rule].numbers

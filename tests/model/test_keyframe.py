@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from jaxtop import wire
 from jaxtop.model import Cluster, keyframe
-from jaxtop.model.earlier import AliveArrays, AliveThen, PeakRise, PeakRises
 from jaxtop.model.finding import Finding, Findings, Ongoing, Severity
 from jaxtop.model.host import KEPT, Host
 from jaxtop.model.keyframe import Past, PastArrays, PastEvents, PastSamples, frame_of
+from jaxtop.model.past_values import AliveArrays, PastAliveArrays, PeakRise, PeakRises
 from jaxtop.model.state import Diagnosis, LoggedEvent, RunStall
 from tests import builders
 from tests.builders import NOW, agent_id, folded
@@ -42,7 +42,7 @@ def findings(finding=FINDING, **more):
 
 def rises(alive=0):
     group = wire.ArrayGroup((4,), "float32", 0, 4, 1, "w")
-    then = AliveThen(8_900, 5, (AliveArrays(group, "P()", 1, 4, 8_000),), 1)
+    then = PastAliveArrays(8_900, 5, (AliveArrays(group, "P()", 1, 4, 8_000),), 1)
     return PeakRises((PeakRise(9, 9_000, alive), None), (then,))
 
 

@@ -8,7 +8,7 @@ import pytest
 from jaxtop import wire
 from jaxtop.export.json import to_document
 from jaxtop.model import program_views
-from jaxtop.model.programs.lasting import MOST_COUNTED, percentile_us, together, with_launches
+from jaxtop.model.programs.launch_durations import MAX_COUNTED, percentile_us, together, with_launches
 from tests.stories import cluster_of, running
 
 SERVE = wire.Program("jit_serve", "f1", devices=1, local_devices=1)
@@ -41,11 +41,11 @@ def test_too_few_launches_tell_none():
 
 
 def test_what_came_long_ago_fades():
-    lasted = with_launches({}, [1_000] * MOST_COUNTED)
+    lasted = with_launches({}, [1_000] * MAX_COUNTED)
     for _ in range(4):
-        lasted = with_launches(lasted, [10] * (MOST_COUNTED // 2))
+        lasted = with_launches(lasted, [10] * (MAX_COUNTED // 2))
     assert percentile_us(lasted, 0.5) == pytest.approx(10, rel=0.03)
-    assert sum(lasted.values()) <= MOST_COUNTED
+    assert sum(lasted.values()) <= MAX_COUNTED
 
 
 def told():

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from jaxtop import wire
 from jaxtop.export import to_document
 from jaxtop.model.findings.postmortem import postmortem_of
-from jaxtop.model.findings.postmortem_words import MOST_NATIVE, facts
+from jaxtop.model.findings.postmortem_words import MAX_NATIVE, facts
 from jaxtop.model.liveness import State
 from jaxtop.model.stalls.native import native_text
 from jaxtop.model.stalls.stack_tree import search_text, stack_nodes
@@ -142,7 +142,7 @@ def test_a_postmortem_has_the_innermost_frames():
     found = dict(facts(postmortem_of(state, state.hosts[agent_id(0)], State.DIED)))["native"]
     assert found[0] == "the main thread waited in gloo::allreduce:"
     assert [each.strip() for each in found[1:4]] == TEXTS
-    assert len(found) == MOST_NATIVE + 2 and found[-1].strip() == "and 15 more frames"
+    assert len(found) == MAX_NATIVE + 2 and found[-1].strip() == "and 15 more frames"
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from jaxtop.model.wall_time.device_waits import step_waits
 from jaxtop.model.wall_time.gaps import gap_of
 from jaxtop.model.wall_time.lateness import lateness_by_run
 from jaxtop.model.wall_time.launch_times import measured_in
-from jaxtop.model.wall_time.parts import Busy, OwnParts, mean_of, own_parts, with_lateness
+from jaxtop.model.wall_time.parts import BusyShares, OwnParts, mean_of, own_parts, with_lateness
 from jaxtop.model.wall_time.step_parts import parts_of_hosts, run_parts
 from jaxtop.tui.core.moment import Moment
 from jaxtop.tui.draw.overview.anatomy import about
@@ -280,7 +280,7 @@ class TestWhatOthersWaitForIsTheLatenessOfOne:
 
     def test_a_wait_of_an_old_window_gives_way_and_its_share_is_unknown(self):
         """The window shows 2.4 s of waits a second; the step as it is now has 0.56 s, and 0.04 s are left."""
-        own = OwnParts(Parts(0.03, 0.11, 0.86, 0.0, 0.0, NOW), Busy(0.1, 0.3, 2.4, 0.0))
+        own = OwnParts(Parts(0.03, 0.11, 0.86, 0.0, 0.0, NOW), BusyShares(0.1, 0.3, 2.4, 0.0))
         found = with_lateness(own, 0.0, 0.0, 0.56)
         assert found[: len(NAMES)] == pytest.approx((0.1, 0.3, 0.56, 0.0, 0.04))
 

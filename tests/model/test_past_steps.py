@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jaxtop.model import Cluster, keyframe
-from jaxtop.model.shares import LONGEST_S, MOST_SAMPLES, PastSteps, StepSample
+from jaxtop.model.shares import LONGEST_S, MAX_SAMPLES, PastSteps, StepSample
 from jaxtop.model.wall_time import past
 from jaxtop.model.wall_time.past import _sample as sampled
 from tests import builders
@@ -28,9 +28,9 @@ def after(seconds: float, every: float = 2.0, *, us: int = 100) -> PastSteps:
 def test_samples_become_fewer_with_time_and_cover_an_hour():
     short, hour, day = after(100), after(3600), after(86_400)
     assert len(short.samples) == 50 and short.since == 0.0
-    assert len(hour.samples) <= MOST_SAMPLES and hour.since == pytest.approx(0.0, abs=5)
-    assert len(day.samples) <= MOST_SAMPLES
-    assert 3500 <= day.at - day.since <= MOST_SAMPLES * 2 * LONGEST_S
+    assert len(hour.samples) <= MAX_SAMPLES and hour.since == pytest.approx(0.0, abs=5)
+    assert len(day.samples) <= MAX_SAMPLES
+    assert 3500 <= day.at - day.since <= MAX_SAMPLES * 2 * LONGEST_S
 
 
 def test_columns_are_means_of_their_time_and_what_is_not_known_is_a_gap():

@@ -10,7 +10,7 @@ from jaxtop.base.names import function_of, program_of
 from jaxtop.export.json import to_document
 from jaxtop.export.openmetrics import to_openmetrics
 from jaxtop.model import program_views
-from jaxtop.model.programs.loaded import differing
+from jaxtop.model.programs.loaded_programs import differing
 from jaxtop_agent.programs.compiles.compilations import FunctionCompilations
 from tests.stories import cluster_of, hello, pulse, running, tell
 

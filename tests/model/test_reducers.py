@@ -20,10 +20,10 @@ PACKAGE = Path(jaxtop.__file__).parent
 MADE = Made(hosts=3, devices=2, seconds=90, has_trouble=True)
 # The modules of the reducers, and the parts of theirs that they call.
 WRITERS = {
-    "model/cluster.py", "model/keyframe.py", "model/fold.py", "model/programs/reported.py",
+    "model/cluster.py", "model/keyframe.py", "model/fold.py", "model/programs/program_updates.py",
     "model/naming/nouns.py",
     "model/arrays/changes.py", "model/collectives/joining.py",
-    "model/stalls/reports.py", "model/exited.py", "model/findings/reducer.py", "model/wall_time/past.py",
+    "model/stalls/reports.py", "model/exited_runs.py", "model/findings/reducer.py", "model/wall_time/past.py",
 }  # fmt: skip
 SLICES = {each.name for each in fields(ClusterState)} - {"derived"}  # a memo is no state
 STATES = {"state", "cluster", "_cluster", "self"}

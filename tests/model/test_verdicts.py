@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from jaxtop.model.collectives import verdict
 from jaxtop.model.collectives.verdict import (
     ENOUGH_LAUNCHES,
     ENOUGH_WINDOWS,
+    LATE_MS_ON_CPU,
     is_enough,
     last_of,
     spread,
-    straggler_in,
     wait_for_last,
 )
-from jaxtop.model.windows import MISSING, Grouped, Team, TeamUnit, Timing
+from jaxtop.model.windows import MISSING, CollectiveGroups, Team, TeamUnit, Timing
 from tests.support import SOAK
 
 if TYPE_CHECKING:
@@ -30,9 +31,20 @@ RUNS = 1_000 if SOAK else 300
 LAUNCH_US = 80_000
 UNITS = [TeamUnit(f"r1-{process}", None) for process in range(4)]
 GROUPED = [
-    Grouped((), (), (Team(tuple(UNITS[:count]), ()),), crosses_hosts=True, axes=None) for count in range(5)
+    CollectiveGroups((), (), (Team(tuple(UNITS[:count]), ()),), crosses_hosts=True, axes=None)
+    for count in range(5)
 ]
 NO_TIMES = array("I")
+
+
+def straggler_in(
+    launches: list[Timing],
+    team: int,
+    current: TeamUnit | None = None,
+    at_least_us: float = LATE_MS_ON_CPU.default * 1000,
+) -> Straggler | None:
+    """Return the verdict with the default threshold of CPUs."""
+    return verdict.straggler_in(launches, team, current, at_least_us=at_least_us)
 
 
 def launch(window: int, waits: Sequence[int]) -> Timing:

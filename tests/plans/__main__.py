@@ -11,7 +11,7 @@ from collections import Counter, deque
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jaxtop.features.planning.model.asking import mesh_as_typed
+from jaxtop.features.planning.model.arguments import mesh_as_typed
 from tests.plans import evaluate, machine, measure, table
 from tests.plans.cases import CASES, CASES_BY_NAME
 

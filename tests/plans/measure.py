@@ -19,7 +19,7 @@ from jaxtop.base.clock import steady
 from jaxtop.cli import record
 from jaxtop.cli.live.broadcast import request_to
 from jaxtop.cli.machine import processes
-from jaxtop.features.planning.model.asking import mesh_as_typed
+from jaxtop.features.planning.model.arguments import mesh_as_typed
 from jaxtop.model import Cluster
 from jaxtop.recording import RecordingLimits
 from jaxtop.sources import LiveSource, Seed, SessionRecorder

@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from jaxtop.features.planning.model.asking import mesh_as_typed
+from jaxtop.features.planning.model.arguments import mesh_as_typed
 from tests.plans.cases import CASES
 
 if TYPE_CHECKING:

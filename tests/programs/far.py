@@ -1,4 +1,4 @@
-"""The far half of a relay with a source of made frames: `far.py FRAMES BYTES [STOP_AFTER_S]`.
+"""The relay end of a relay with a source of made frames: `far.py FRAMES BYTES [STOP_AFTER_S]`.
 
 The source gives one link, then so many frames at each poll for three seconds, and then single ones.
 """
@@ -8,7 +8,7 @@ import time
 from collections import Counter
 
 from jaxtop import wire
-from jaxtop.features.relay.far import FarHalf
+from jaxtop.features.relay.relay_end import RelayEnd
 from jaxtop.wire import LinkState
 
 frames, size = int(sys.argv[1]), int(sys.argv[2])
@@ -63,4 +63,4 @@ def open_source(wanted):
     return Made()
 
 
-FarHalf(0, 1, open_source, Refused).run()
+RelayEnd(0, 1, open_source, Refused).run()

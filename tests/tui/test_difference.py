@@ -8,7 +8,7 @@ from textual.widgets import Static
 
 from jaxtop import wire
 from jaxtop.model import Cluster
-from jaxtop.model.session.difference import ChangeKind, MomentChange, Then, difference_of
+from jaxtop.model.session.difference import ChangeKind, MomentChange, PastCluster, difference_of
 from jaxtop.tui.playback import Start
 from jaxtop.tui.screens.difference import DifferenceScreen
 from tests import builders
@@ -25,15 +25,15 @@ TOLD = session()
 pytestmark = pytest.mark.usefixtures("in_utc")
 
 
-def after(told: list[wire.Frame], seconds: float = 0) -> Then:
+def after(told: list[wire.Frame], seconds: float = 0) -> PastCluster:
     cluster = Cluster()
     for each in sorted(told, key=lambda each: each.at):
         if each.at <= NOW + seconds:
             cluster.feed(each)
-    return Then(NOW + seconds, cluster)
+    return PastCluster(NOW + seconds, cluster)
 
 
-def changes(before: Then, later: Then, kind: ChangeKind) -> list[MomentChange]:
+def changes(before: PastCluster, later: PastCluster, kind: ChangeKind) -> list[MomentChange]:
     return [each for each in difference_of(before, later) if each.kind is kind]
 
 
@@ -64,7 +64,7 @@ class TestHosts:
 
     def test_time_alone_makes_a_difference(self):
         still = after(builders.well())
-        assert names_and_changes(changes(still, Then(NOW + 60, still.cluster), ChangeKind.HOST)) == [
+        assert names_and_changes(changes(still, PastCluster(NOW + 60, still.cluster), ChangeKind.HOST)) == [
             ("host 0 (node00)", "live → blocked"), ("host 1 (node01)", "live → blocked"),
         ]  # fmt: skip
 
@@ -163,7 +163,7 @@ class TestProgramsAndLaunches:
 
 def test_a_moment_does_not_differ_from_itself():
     assert difference_of(after(TOLD, 100), after(TOLD, 100)) == []
-    assert difference_of(Then(0, Cluster()), Then(9, Cluster())) == []
+    assert difference_of(PastCluster(0, Cluster()), PastCluster(9, Cluster())) == []
 
 
 def test_changes_are_listed_by_kind():
@@ -192,7 +192,7 @@ class TestScreen:
         async def act(stage: Stage) -> None:
             await press(stage, "v")
             assert f"v {'08:00:50' if first == 50 else '08:03:20'}" in stage.line("controls")
-            stage.app.following.playback.seek(NOW + 250 - first)
+            stage.app.view_state.playback.seek(NOW + 250 - first)
             await press(stage, "v")
             assert isinstance(stage.app.screen, DifferenceScreen)
             assert title in stage.text
@@ -221,9 +221,9 @@ class TestScreen:
     def test_escape_keeps_the_mark_and_d_drops_it(self):
         async def act(stage: Stage) -> None:
             await press(stage, "v", "right_curly_bracket", "v", "escape")
-            assert stage.app.following.playback.mark is not None
+            assert stage.app.view_state.playback.mark is not None
             await press(stage, "v", "d")
-            assert stage.app.following.playback.mark is None
+            assert stage.app.view_state.playback.mark is None
             assert stage.app.screen is stage.app.screen_stack[0]
 
         replay(act)
@@ -247,7 +247,7 @@ class TestScreen:
         async def act(stage: Stage) -> None:
             await press(stage, "v", "end", "v", "slash", *word, "enter", "enter")
             assert stage.screen_shown == f"screen-{screen}"
-            assert stage.app.following.playback.mark is not None
+            assert stage.app.view_state.playback.mark is not None
 
         replay(act)
 
@@ -288,7 +288,7 @@ class TestScreen:
             await press(stage, "colon", *"remove the")
             await stage.until(lambda: "Remove the mark (" in stage.text)
             await press(stage, "enter")
-            await stage.until(lambda: stage.app.following.playback.mark is None)
+            await stage.until(lambda: stage.app.view_state.playback.mark is None)
 
         replay(act)
 
@@ -319,7 +319,7 @@ class TestScreen:
             await click(" v ", "#controls")
             assert isinstance(stage.app.screen, DifferenceScreen)
             await click("Remove the mark", "#keys")
-            assert stage.app.following.playback.mark is None
+            assert stage.app.view_state.playback.mark is None
 
         replay(act, (80, 24))
 

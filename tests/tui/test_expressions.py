@@ -7,7 +7,7 @@ import random
 import pytest
 
 from jaxtop.tui.filters.arrays import understand
-from jaxtop.tui.filters.expressions import MOST_NESTED, Wrong
+from jaxtop.tui.filters.expressions import MAX_NESTED, Wrong
 from tests.stories import array
 
 KERNEL = array(
@@ -165,7 +165,7 @@ def test_what_makes_no_sense_is_said_with_its_place(text, said):
     assert str(caught.value) == said
 
 
-@pytest.mark.parametrize("text", ["(" * 5000 + "x=1", "!" * 5000 + "count>1", "(" * MOST_NESTED + "count>1"])
+@pytest.mark.parametrize("text", ["(" * 5000 + "x=1", "!" * 5000 + "count>1", "(" * MAX_NESTED + "count>1"])
 def test_no_number_of_brackets_brings_it_down(text):
     wrong = refusal(text)
     assert wrong is None or "bracket" in wrong.why or ")" in wrong.why

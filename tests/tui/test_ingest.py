@@ -62,7 +62,7 @@ def test_many_frames_are_taken_in_by_slices_and_in_order():
 
 
 def test_what_cannot_be_taken_in_for_long_waits_where_it_is_bounded(monkeypatch):
-    monkeypatch.setattr(ingest, "MOST_WAITING", 3)
+    monkeypatch.setattr(ingest, "MAX_WAITING", 3)
     feed = Many(*map(Arrived, range(5)))
     taking = FrameIngest(feed, Slow())
     taking.fetch()

@@ -47,7 +47,7 @@ def replay():
 
 def asked():
     """With somebody to ask, as in a live run."""
-    return {"ask": lambda *_: None}
+    return {"request_sender": lambda *_: None}
 
 
 # Frames, keys, and what else the app is given.

@@ -168,7 +168,7 @@ class TestTrack:
 
 
 def at(stage: Stage) -> float:
-    return pytest.approx(stage.app.following.playback.position - NOW, abs=0.01)
+    return pytest.approx(stage.app.view_state.playback.position - NOW, abs=0.01)
 
 
 async def press(stage: Stage, *keys: str) -> None:
@@ -319,12 +319,15 @@ class TestByMouse:
                 await click(stage, sign)
                 assert at(stage) == seconds, sign
             await click(stage, "▶")
-            assert stage.app.following.playback.is_playing
+            assert stage.app.view_state.playback.is_playing
             await click(stage, "‖")
-            assert not stage.app.following.playback.is_playing
+            assert not stage.app.view_state.playback.is_playing
             await click(stage, "+")
             await click(stage, " L")
-            assert (stage.app.following.playback.speed, stage.app.following.playback.is_looped) == (2.0, True)
+            assert (stage.app.view_state.playback.speed, stage.app.view_state.playback.is_looped) == (
+                2.0,
+                True,
+            )
             await click(stage, " b")
             assert isinstance(stage.app.screen, GoTo)
 
@@ -354,7 +357,7 @@ class TestLive:
             await press(stage, "space")
             assert stage.app.query_one("#time").size.height == 1
             await press(stage, "left_square_bracket")
-            assert stage.app.following.playback.mode == Mode.REWIND
+            assert stage.app.view_state.playback.mode == Mode.REWIND
 
         play(act, *TOLD, history=Reel(*TOLD, is_growing=True), size=(width, 24))
 
@@ -393,7 +396,7 @@ class TestLive:
             stage.clock.now = NOW + 99
             await stage.paint()
             await press(stage, "left_square_bracket")
-            assert stage.app.following.playback.mode == Mode.REWIND
+            assert stage.app.view_state.playback.mode == Mode.REWIND
             assert "REWIND 1s" in stage.line("header")
             stage.feed.frames = [each for each in TOLD if each.at >= NOW + 100]
             reel.frames = TOLD
@@ -412,7 +415,7 @@ class TestLive:
     def test_without_a_reel_a_pause_is_a_pause_and_other_times_are_not_offered(self):
         async def act(stage: Stage) -> None:
             await press(stage, "space", "left_square_bracket", "home", "n", "b")
-            assert stage.app.following.playback.mode == Mode.PAUSED
+            assert stage.app.view_state.playback.mode == Mode.PAUSED
             assert stage.app.screen is stage.app.screen_stack[0]
             await press(stage, "end")
             assert "LIVE" in stage.line("header")

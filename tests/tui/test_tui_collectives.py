@@ -267,7 +267,7 @@ def test_a_screen_opens_with_its_own_keys():
         navigation = stage.app.navigation
         await navigation.action_screen("collectives")
         assert "Window now" in stage.line("keys") and "Mute" not in stage.line("keys")
-        stage.app.requests.ask_through(lambda *_: None)
+        stage.app.requests.send_through(lambda *_: None)
         await navigation.action_screen("stacks")
         assert "Sample now" in stage.line("keys") and "Window now" not in stage.line("keys")
 

@@ -18,9 +18,9 @@ from jaxtop.tui.draw.legend import legend
 from jaxtop.tui.draw.mesh.axes import Grid, Pair, physical
 from jaxtop.tui.draw.mesh.axis_bands import by_axes
 from jaxtop.tui.draw.mesh.cells import paint
+from jaxtop.tui.draw.mesh.grid_contents import GridContents, changed_lines
 from jaxtop.tui.draw.mesh.host_blocks import by_host
 from jaxtop.tui.draw.mesh.layouts import Block, CellDetail, Label, Room
-from jaxtop.tui.draw.mesh.scene import GridScene, changed_lines
 from jaxtop.tui.draw.panes.device import ids_in_words
 from jaxtop.tui.draw.reading import UNSEEN, read
 from jaxtop.tui.draw.sparkline import bar, sparkline
@@ -48,7 +48,7 @@ def room(width, height, count=8):
 def picture(plan, cluster=None, ink=PLAIN, metric=MEMORY, **options):
     """The lines of a plan, painted."""
     known = device_views(cluster or a_run(hosts=len(plan.by_device) // 4, meshes=()), NOW)
-    scene = GridScene(plan, known, read(known, metric), ink, id_width=len(str(known[-1].id)), **options)
+    scene = GridContents(plan, known, read(known, metric), ink, id_width=len(str(known[-1].id)), **options)
     return [paint(scene, y).text.rstrip() for y in range(plan.height)]
 
 
@@ -215,7 +215,7 @@ class TestByAxes:
     def test_the_row_and_the_column_of_the_selected_device_stand_out(self):
         plan = by_axes(table(4, 2), ("data", "model"), room(40, 8))
         known = device_views(a_run(meshes=()), NOW)
-        scene = GridScene(plan, known, read(known, MEMORY), PLAIN, selected=5)
+        scene = GridContents(plan, known, read(known, MEMORY), PLAIN, selected=5)
         bold = [
             " ".join(segment.text.split())
             for y in range(1, plan.height)
@@ -389,7 +389,7 @@ class TestSigns:
         ]
         plan = by_host(blocks(2, 4), room(width, height))
         assert plan.tile.level is level
-        scene = GridScene(plan, known, read(known, MEMORY), PLAIN, id_width=1)
+        scene = GridContents(plan, known, read(known, MEMORY), PLAIN, id_width=1)
         lines = [paint(scene, y).text for y in range(plan.height)]
         assert expected in "\n".join(lines)
 
@@ -408,7 +408,7 @@ class TestSigns:
             replace(d, position=0, pulse=nothing[None if d.id == 1 else 0])
             for d in device_views(a_run(meshes=()), NOW)
         ]
-        scene = GridScene(by_host(blocks(2, 4), room(12, 2)), known, read(known, MEMORY), PLAIN)
+        scene = GridContents(by_host(blocks(2, 4), room(12, 2)), known, read(known, MEMORY), PLAIN)
         assert paint(scene, 0).text == "0   ░░╌╌░░░░"
 
 
@@ -452,7 +452,7 @@ class TestTheLegend:
 class TestRepaints:
     def scene(self, plan, used, **options):
         known = device_views(a_run(meshes=(), used=used), NOW)
-        return GridScene(plan, known, read(known, MEMORY), INK, (State.LIVE,) * 2, id_width=1, **options)
+        return GridContents(plan, known, read(known, MEMORY), INK, (State.LIVE,) * 2, id_width=1, **options)
 
     def used(self, **more):
         return lambda device: more.get(f"d{device}", 8 * MIB)
@@ -515,7 +515,7 @@ class TestSmallDrawings:
         plan = by_host([Block(("a\x1b[2Jb", "0"), (0,))], room(40, 6))
         assert isinstance(plan.labels[0], Label)
         known = device_views(a_run(meshes=()), NOW)
-        scene = GridScene(plan, known, read(known, MEMORY), INK, (State.LIVE,))
+        scene = GridContents(plan, known, read(known, MEMORY), INK, (State.LIVE,))
         assert "\x1b" not in paint(scene, 0).text
 
     def test_styles_are_made_once(self):

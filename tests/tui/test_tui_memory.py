@@ -10,7 +10,7 @@ from jaxtop.model import PARTS, Part
 from jaxtop.tui.core.palette import PALETTES
 from jaxtop.tui.draw.bars import bar_line, lengths
 from jaxtop.tui.draw.ink import ink_of
-from jaxtop.tui.draw.stacked import LETTERS, colour_of, legend, parts_of, stacked
+from jaxtop.tui.draw.stacked_bar import LETTERS, colour_of, legend, parts_of, stacked
 from tests import builders
 from tests.builders import agent_id, frame
 from tests.stage import Stage, line, play

@@ -17,8 +17,8 @@ from jaxtop.tui.core.text import writer
 from jaxtop.tui.draw.ink import ink_of
 from jaxtop.tui.draw.marks import Mark
 from jaxtop.tui.draw.plot import LETTERS, PlotFrame, PlotLine, extent, plot, summary, ticks
+from jaxtop.tui.draw.plot_contents import PlotComparison, PlotSubject, few
 from jaxtop.tui.draw.plot_page import PlotPage, page
-from jaxtop.tui.draw.plotted import Beside, PlotSubject, few
 from jaxtop.tui.playback import Start
 from jaxtop.wire import LinkState
 from tests import builders
@@ -59,7 +59,7 @@ class TestLines:
 
     def test_a_name_that_is_too_long_for_the_table_ends_in_an_ellipsis_or_has_one_within(self):
         lines = (PlotLine("0 trainer-0017.research.example", points(1.0, 2.0), is_chosen=True),)
-        shown = PlotPage(FIGURES["power_w"], (0, 1), Beside.HOSTS, lines, 1, None)
+        shown = PlotPage(FIGURES["power_w"], (0, 1), PlotComparison.HOSTS, lines, 1, None)
         assert "…" in page(shown, INK, 80, 20).text.plain.splitlines()[-1]
 
     def test_where_nobody_knew_there_is_nothing(self):
@@ -364,7 +364,7 @@ class TestScreen:
 
     def test_in_two_rows_a_line_is_an_area_below_its_range(self):
         line = PlotLine("device 0", points(*range(100, 160)), is_chosen=True)
-        shown = PlotPage(FIGURES["power_w"], (0, 1), Beside.ALONE, (line,), 1, None)
+        shown = PlotPage(FIGURES["power_w"], (0, 1), PlotComparison.ALONE, (line,), 1, None)
         first, second = page(shown, INK, 46, 2).text.plain.splitlines()
         assert first.split() == ["power", "of", "device", "0", "159W", "100W", "to", "159W"]
         assert len(set(second.strip()) & DOTS) >= 4 and len(second) > 40

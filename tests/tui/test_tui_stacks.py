@@ -171,7 +171,7 @@ class Asked:
     """Answers that a test puts in."""
 
     def __init__(self, count: int) -> None:
-        self.asked, self.answered, self.unanswered = count, 0, 0
+        self.requested, self.replied, self.silent = count, 0, 0
         self.refused: Counter[str] = Counter()
 
 
@@ -192,7 +192,7 @@ def asking(act, *frames) -> None:
 
     async def steps(stage: Stage) -> None:
         asker = Asker()
-        stage.app.requests.ask_through(asker)
+        stage.app.requests.send_through(asker)
         await act(stage, asker)
 
     play(steps, *frames)
@@ -205,10 +205,10 @@ class TestAsking:
             assert stage.screen_shown == "screen-stacks"
             what, agents, answers = asker.questions[0]
             assert (what, agents) == ("stacks", [agent_id(0), agent_id(1)])
-            answers.answered = 1
+            answers.replied = 1
             await stage.paint()
             assert "asking 2 processes for stacks: 1 answered" in stage.line("facts")
-            answers.answered = 2
+            answers.replied = 2
             await stage.paint()
             assert stage.said[-1] == "asked 2 processes for stacks: 2 answered"
             assert "asking" not in stage.line("facts")
@@ -228,7 +228,7 @@ class TestAsking:
         async def act(stage, asker):
             await stage.press("p")
             for sample in range(30):
-                asker.questions[-1][2].answered = 2
+                asker.questions[-1][2].replied = 2
                 ago = 1.0 - sample / 100
                 stage.feed.frames = [
                     frame(
@@ -254,14 +254,14 @@ class TestAsking:
     def test_sampling_ends_where_processes_do_not_answer_and_large_runs_are_asked_once(self):
         async def act(stage, asker):
             await stage.press("p")
-            asker.questions[-1][2].unanswered = len(asker.questions[-1][1])
+            asker.questions[-1][2].silent = len(asker.questions[-1][1])
             for _ in range(4):
                 await stage.paint()
             assert len(asker.questions) == 1
 
         async def act_large(stage, asker):
             await stage.press("p")
-            asker.questions[-1][2].answered = 40
+            asker.questions[-1][2].replied = 40
             for _ in range(4):
                 await stage.paint()
             assert len(asker.questions) == 1
@@ -275,7 +275,7 @@ class TestAsking:
                 await stage.press(key, "c")
                 assert asker.questions[-1][0] == "window"
                 assert stage.screen_shown == f"screen-{screen}"
-                asker.questions[-1][2].answered = 2
+                asker.questions[-1][2].replied = 2
                 await stage.paint()
             assert len(asker.questions) == 3
 
@@ -286,7 +286,7 @@ class TestAsking:
             await stage.press("c")
             answers = asker.questions[0][2]
             answers.refused = Counter({"this run is read-only (JAXTOP_READONLY=1)": 1})
-            answers.unanswered = 1
+            answers.silent = 1
             await stage.paint()
             why = "1 refused: this run is read-only (JAXTOP_READONLY=1); 1 did not answer"
             assert stage.said[-1] == f"asked 2 processes for a profiler window: 0 answered; {why}"
@@ -339,7 +339,7 @@ class TestTheInterval:
             await stage.press("plus")
             assert asker.questions[0][:2] == ("pace", [agent_id(0), agent_id(1)])
             assert "asking 2 processes for figures every 2s: 0 answered" in stage.line("facts")
-            asker.questions[0][2].answered = 2
+            asker.questions[0][2].replied = 2
             stage.feed.frames = [paced(0, 2000), paced(1, 2000)]
             await stage.paint()
             assert stage.said[-1] == "asked 2 processes for figures every 2s: 2 answered"
@@ -364,7 +364,7 @@ class TestTheInterval:
         async def act(stage, asker):
             await stage.press("plus", "plus", "plus")
             assert asker.intervals == [2000]
-            asker.questions[0][2].answered = 2
+            asker.questions[0][2].replied = 2
             await stage.paint()
             assert asker.intervals == [2000, 10_000]
 
@@ -434,7 +434,7 @@ class TestTheLastLine:
 
 
 def test_the_app_asks_nobody_unless_it_is_given_a_way():
-    assert not JaxtopApp(staging.Feed()).requests.can_ask
+    assert not JaxtopApp(staging.Feed()).requests.can_request
 
 
 def test_stacks_of_a_stopped_process_are_of_the_past():

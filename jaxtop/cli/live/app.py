@@ -17,7 +17,7 @@ from jaxtop.store import saved_probe
 from jaxtop.tui.app import JaxtopApp
 from jaxtop.tui.dialogs.picker import LiveRuns, Picker
 from jaxtop.tui.notifier import OFF, Notifier
-from jaxtop.tui.runs import Followed
+from jaxtop.tui.runs import FollowedRun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -69,10 +69,10 @@ class _Runs:
         capturer = hook("app_capturer")
         self.capturer = None if capturer is None else capturer(self._take_on)
 
-    def begin(self, open_source: Callable[[], Source | None], awaits: str = "") -> Followed:
+    def begin(self, open_source: Callable[[], Source | None], awaits: str = "") -> FollowedRun:
         follower = _Follower(open_source, self._size, self._tuning, self.recorder, awaits)
         self._followers.append(follower)
-        return Followed(follower.thread, follower.thread.ask, follower.buffer)
+        return FollowedRun(follower.thread, follower.thread.request, follower.buffer)
 
     def _take_on(self, job: Job) -> None:
         self._followers[-1].thread.take_on(job)
@@ -80,7 +80,7 @@ class _Runs:
     def live(self) -> LiveRuns:
         return live_runs()
 
-    def follow(self, run_id: str) -> Followed | str:
+    def follow(self, run_id: str) -> FollowedRun | str:
         try:
             source = targets.open_named([run_id], self._owner)
         except UserError as error:
@@ -122,7 +122,7 @@ def show(
         app = JaxtopApp(
             followed.feed,
             steady,
-            ask=followed.ask,
+            request_sender=followed.request_sender,
             history=followed.history,
             recorder=runs.recorder,
             capturer=runs.capturer,

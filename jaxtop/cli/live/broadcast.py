@@ -19,12 +19,12 @@ AT_ONCE = 64
 WINDOW_AHEAD_S, AHEAD_A_HOST_S = 0.6, 0.002
 
 
-def request_to(what: str, agents: Sequence[str], now: float, interval_ms: int | None = None) -> wire.Request:
-    """Return the same request for all of these agents; `what` is a word of the app, such as `window`."""
+def request_to(kind: str, agents: Sequence[str], now: float, interval_ms: int | None = None) -> wire.Request:
+    """Return the same request for all of these agents; `kind` is a word of the app, such as `window`."""
     at = now + WINDOW_AHEAD_S + AHEAD_A_HOST_S * len(agents)
-    if what == "window":
+    if kind == "window":
         return wire.Request(wire.TAKE_WINDOW, interval_ms, round(at * 1000))
-    return wire.Request(what, interval_ms)
+    return wire.Request(kind, interval_ms)
 
 
 class Broadcast:
@@ -34,9 +34,9 @@ class Broadcast:
         self._request = request
         self._left = deque(agents)
         self._open = 0
-        self.asked = len(agents)
-        self.answered = 0
-        self.unanswered = 0
+        self.requested = len(agents)
+        self.replied = 0
+        self.silent = 0
         self.refused: Counter[str] = Counter()
 
     @property
@@ -44,23 +44,23 @@ class Broadcast:
         return not self._left and not self._open
 
     def advance(self, source: Source) -> None:
-        """Send further requests as earlier ones are answered."""
+        """Send further requests as replies to earlier ones come."""
         while self._left and self._open < AT_ONCE:
             self._open += 1
             source.request(self._left.popleft(), self._request, self._done)
 
     def give_up(self) -> None:
-        """Count the agents without an answer, because the source is closed."""
-        self.unanswered += len(self._left) + self._open
+        """Count the agents without a reply, because the source is closed."""
+        self.silent += len(self._left) + self._open
         self._left.clear()
         self._open = 0
 
     def _done(self, reply: wire.Reply | None) -> None:
         self._open -= 1
         if reply is None:
-            self.unanswered += 1
+            self.silent += 1
         elif reply.error:
             # A new object each time: the other thread may be reading the previous one.
             self.refused = self.refused + Counter([reply.error])
         else:
-            self.answered += 1
+            self.replied += 1

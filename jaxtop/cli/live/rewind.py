@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop.base.units import in_bytes
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.settings import LEAST_REWIND, USUAL_REWIND
+from jaxtop.cli.settings import MIN_REWIND, USUAL_REWIND
 from jaxtop.cli.text.words import amount
 from jaxtop.model.session.summary import SessionSummary
 from jaxtop.model.tuning import AS_DECLARED
@@ -36,7 +36,7 @@ def size_of(typed: str | None, configured: str | None = None) -> int:
     """Return the size limit of the buffer: as typed, else from the environment, the file, or the default."""
     text = typed if typed is not None else os.environ.get(VARIABLE) or configured
     try:
-        return amount(text or USUAL_REWIND, LEAST_REWIND)
+        return amount(text or USUAL_REWIND, MIN_REWIND)
     except ArgumentTypeError as error:
         raise UserError(f"{'--rewind' if typed is not None else VARIABLE}: {error}") from None
 

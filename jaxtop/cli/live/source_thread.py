@@ -49,7 +49,7 @@ class SourceThread:
         self._awaits = [awaits] if awaits else []
         self._open = open_source
         self._frames = Backlog()
-        self._asked: deque[Job] = deque()
+        self._new_jobs: deque[Job] = deque()
         self._source: Source | None = None
         self._failure: str | None = None
         self._stopping = threading.Event()
@@ -87,15 +87,15 @@ class SourceThread:
         """Return notes on the source itself for the user, one per line."""
         return self._source.notes if self._source else self._awaits
 
-    def ask(self, what: str, agents: Sequence[str], interval_ms: int | None = None) -> Broadcast:
+    def request(self, kind: str, agents: Sequence[str], interval_ms: int | None = None) -> Broadcast:
         """Send a request to these agents. Their answers arrive as frames; the result counts the replies."""
-        asking = Broadcast(request_to(what, agents, steady(), interval_ms), agents)
-        self._asked.append(asking)
-        return asking
+        request = Broadcast(request_to(kind, agents, steady(), interval_ms), agents)
+        self._new_jobs.append(request)
+        return request
 
     def take_on(self, job: Job) -> None:
         """Advance a job along with the source until it is done."""
-        self._asked.append(job)
+        self._new_jobs.append(job)
 
     def _run(self) -> None:
         try:
@@ -113,17 +113,17 @@ class SourceThread:
             self._failure = f"following the run failed: {type(error).__name__}: {error}"
 
     def _follow(self, source: Source) -> None:
-        asking: list[Job] = []
+        open_jobs: list[Job] = []
         try:
             while not self._stopping.is_set():
-                while self._asked:
-                    asking.append(self._asked.popleft())
-                for each in asking:
+                while self._new_jobs:
+                    open_jobs.append(self._new_jobs.popleft())
+                for each in open_jobs:
                     each.advance(source)
                 self._frames.put(source.poll(POLL))
                 self._frames.mend(source)
-                asking = [each for each in asking if not each.is_done]
+                open_jobs = [each for each in open_jobs if not each.is_done]
         finally:
             source.close()
-            for each in asking:
+            for each in open_jobs:
                 each.give_up()

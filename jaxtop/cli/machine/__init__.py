@@ -1,1 +1,1 @@
-"""What commands start and ask on this machine: processes, drivers, costs of agents."""
+"""Commands on this machine: the processes, drivers and costs of agents that they start and read."""

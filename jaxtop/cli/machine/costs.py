@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 PATIENCE = 2.0
 NO_ANSWER = f"did not answer within {PATIENCE:.0f} s: stopped or blocked"
 # Costs below this many percent of a core are reported as one sum.
-LEAST_LISTED = 0.005
+MIN_LISTED = 0.005
 
 
 @dataclass
@@ -111,5 +111,5 @@ def _taker(report: CostReport, waiting: list[CostReport]) -> ReplyCallback:
 
 
 def _listed(shares: Mapping[str, float], remarks: Mapping[str, str] | None = None) -> str:
-    report = sorted((name for name in shares if shares[name] >= LEAST_LISTED), key=lambda name: -shares[name])
+    report = sorted((name for name in shares if shares[name] >= MIN_LISTED), key=lambda name: -shares[name])
     return ", ".join(f"{legible(name)} {shares[name]:.2f}{(remarks or {}).get(name, '')}" for name in report)

@@ -1,4 +1,4 @@
-"""What the figures of a cluster do not show clearly: which processes are missing, and why."""
+"""Notes on figures that a command could not get: missing processes, and the reasons."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # JAX and its devices need up to this many seconds to end.
 LONG_EXIT_S = 5.0
 # The most processes for which a line says why they are not live.
-MOST_REASONS = 5
+MAX_REASONS = 5
 _IS = {
     State.DIED: "has died",
     State.ENDED: "has ended",
@@ -45,8 +45,8 @@ def complaints(cluster: Cluster, source: Source, now: float) -> list[str]:
 def why_none(cluster: Cluster, now: float) -> str:
     """Return in one line why no process is live; empty if nothing is known of any."""
     lines = [*_not_live(cluster, now), *_unmet(cluster)]
-    more = len(lines) - MOST_REASONS
-    return legible("; ".join(lines[:MOST_REASONS])) + (f"; and {more} more" if more > 0 else "")
+    more = len(lines) - MAX_REASONS
+    return legible("; ".join(lines[:MAX_REASONS])) + (f"; and {more} more" if more > 0 else "")
 
 
 def _not_live(cluster: Cluster, now: float) -> list[str]:

@@ -18,15 +18,17 @@ from jaxtop import __version__
 from jaxtop.base import debuglog
 from jaxtop.base.clock import steady
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.serving.listening import MOST_STRANGERS, REQUEST_S, resolved, tls_context, url
+from jaxtop.cli.serving.listening import MAX_STRANGERS, REQUEST_S, resolved, tls_context, url
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from jaxtop.cli.serving.listening import Protection
 
-# The most clients that are answered at a time, and how long one may take to read its answer, in seconds.
-MOST_CLIENTS, ANSWER_S = 16, 60.0
+# The most clients that are answered at a time.
+MAX_CLIENTS = 16
+# The seconds that a client may take to read its answer.
+ANSWER_S = 60.0
 
 
 class HttpRequest(NamedTuple):
@@ -93,10 +95,10 @@ class _Listener(ThreadingHTTPServer):
     def process_request(self, request: Any, client_address: Any) -> None:
         with self._lock:
             # Those that were cut off are counted until their threads have ended.
-            is_admitted = len(self._strangers) < 2 * MOST_STRANGERS
+            is_admitted = len(self._strangers) < 2 * MAX_STRANGERS
             if is_admitted:
                 waiting = [each for each, deadline in self._strangers.items() if deadline]
-                for oldest in waiting[: len(waiting) - MOST_STRANGERS + 1]:
+                for oldest in waiting[: len(waiting) - MAX_STRANGERS + 1]:
                     _cut(oldest)
                     self._strangers[oldest] = 0.0
                 self._strangers[request] = steady() + REQUEST_S
@@ -123,7 +125,7 @@ class _Listener(ThreadingHTTPServer):
     def may_answer(self, request: Any) -> bool:
         """Let a client whose request is complete read its answer; return False if there are too many."""
         with self._lock:
-            if len(self._answered) >= MOST_CLIENTS:
+            if len(self._answered) >= MAX_CLIENTS:
                 return False
             if self._strangers.pop(request, None) is not None:
                 self._answered[request] = steady() + ANSWER_S

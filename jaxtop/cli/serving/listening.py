@@ -1,4 +1,4 @@
-"""Where a command listens for HTTP: its address, what protects it, and the bounds for strangers."""
+"""The address at which a command serves HTTP, its protection, and the bounds for strangers."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     import ssl
 
 # The most connections at a time whose requests, with TLS and password or cookie, are not complete. When one
-# more comes, the oldest is cut off, and each after some seconds: strangers cannot keep the user out.
-MOST_STRANGERS, REQUEST_S = 64, 5.0
+# more comes, the oldest is cut off: strangers cannot keep the user out.
+MAX_STRANGERS = 64
+# The seconds that such a request may take.
+REQUEST_S = 5.0
 
 
 class Protection(NamedTuple):

@@ -1,1 +1,1 @@
-"""What commands print: words, formats, files, the manual."""
+"""The output of commands: words, formats, files, the manual."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["aligned", "amount", "duration", "legible", "note", "number"]
 
 # The smallest size of a file that the user may set.
-LEAST = 100_000
+MIN_FILE_BYTES = 100_000
 
 
 def note(line: str) -> None:
@@ -45,7 +45,7 @@ def number(words: str, least: float, most: float, units: str = "s") -> Callable[
     return parse
 
 
-def amount(text: str, least: int = LEAST) -> int:
+def amount(text: str, least: int = MIN_FILE_BYTES) -> int:
     """Parse a number of bytes: 500k, 100M, 2G, in powers of 1,024."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?", text.strip().lower())
     count = int(float(found[1]) * 1024 ** ("", *"kmgt").index(found[2])) if found else 0

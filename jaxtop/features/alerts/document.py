@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 # Discord refuses longer messages.
-LONGEST = 1900
+MAX_MESSAGE_CHARS = 1900
 
 
 def sample_alert(at: float) -> Alert:
@@ -48,7 +48,7 @@ def _to_slack(alert: Alert) -> dict[str, Any]:
 
 
 def _to_discord(alert: Alert) -> dict[str, Any]:
-    return {"content": "\n".join(alert.lines)[:LONGEST], "allowed_mentions": {"parse": []}}
+    return {"content": "\n".join(alert.lines)[:MAX_MESSAGE_CHARS], "allowed_mentions": {"parse": []}}
 
 
 FORMS: dict[str, Callable[[Alert], dict[str, Any]]] = {

@@ -31,9 +31,16 @@ if TYPE_CHECKING:
 # Seconds between attempts to deliver an alert; there is one more attempt than there are pauses.
 DELAYS = (1.0, 2.0, 4.0, 8.0, 16.0)
 LONGEST_DELAY = 60.0
-# At most this many alerts in this many seconds are sent to a receiver. Others wait, up to a number.
-MOST, WITHIN, MOST_WAITING = 10, 60.0, 100
-POST_SECONDS, EXEC_SECONDS = 10.0, 60.0
+# The most alerts that are sent to a receiver within `ALERTS_PERIOD`.
+MAX_ALERTS = 10
+# The seconds in which a receiver gets at most `MAX_ALERTS`.
+ALERTS_PERIOD = 60.0
+# The most alerts that wait for their turn.
+MAX_WAITING = 100
+# The seconds that a receiver has for its answer.
+POST_SECONDS = 10.0
+# The seconds that a command has.
+EXEC_SECONDS = 60.0
 
 
 class Undelivered(Exception):
@@ -52,12 +59,12 @@ class Sender:
         name: str,
         send: Callable[[Alert], None],
         delays: Sequence[float] = DELAYS,
-        most: int = MOST,
-        within: float = WITHIN,
+        most: int = MAX_ALERTS,
+        within: float = ALERTS_PERIOD,
     ) -> None:
         self.name = name
         self._send, self._delays, self._within = send, delays, within
-        self._waiting: queue.Queue[Alert | None] = queue.Queue(MOST_WAITING)
+        self._waiting: queue.Queue[Alert | None] = queue.Queue(MAX_WAITING)
         self._sent: deque[float] = deque(maxlen=most)
         self._lost = 0
         self._is_over = False

@@ -4,11 +4,11 @@ What is where, in the order in which to read it:
 
 - command.py: `jaxtop capture`
 - app_capturer.py: captures that the user takes in the app
-- capturing.py: a capture of several processes
-- captured.py: one process of a capture
+- capture.py: a capture of several processes
+- member.py: one process of a capture
 - finish.py: the merged trace and the summary of a capture
 - clocks.py: how the clocks of hosts relate, from shared collectives
-- merged.py: one trace of all hosts
+- merged_trace.py: one trace of all hosts
 - perfetto.py: writes Perfetto's trace format
 - folder.py: the files of a capture, as XProf reads them
 - comparison.py: how much longer launches look in a capture than in windows

@@ -10,34 +10,36 @@ from jaxtop.base.clock import steady
 from jaxtop.base.units import size
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.text.words import note
-from jaxtop.features.captures.captured import doing
-from jaxtop.features.captures.capturing import Capture
+from jaxtop.features.captures.capture import Capture
 from jaxtop.features.captures.command import SIZE, begun, default_folder, wish_of
 from jaxtop.features.captures.finish import known
+from jaxtop.features.captures.member import doing
 from jaxtop.features.captures.result import bar, failures, finished
 from jaxtop.model.host import run_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from jaxtop.features.captures.finish import Known
+    from jaxtop.features.captures.finish import ProcessesAtStart
     from jaxtop.features.captures.folder import CaptureFolder
     from jaxtop.model import Cluster
 
 # The key captures the first processes only: `jaxtop capture` can take more, or others.
-MOST = 8
-# The merging thread rests between events, so that keys stay quick. When the app ends, processes are told.
-REST_S, FAREWELL_S = 0.002, 2.0
+MAX_PROCESSES = 8
+# The rest of the merging thread between events, in seconds, so that keys stay quick.
+REST_S = 0.002
+# The seconds in which processes are told that the app ends.
+FAREWELL_S = 2.0
 # A merge that takes longer when the app ends is announced.
 QUIET_S = 0.3
 
 
-class _Taking(NamedTuple):
+class _OpenCapture(NamedTuple):
     """A capture under way, its folder, and what was known when it began."""
 
     job: Capture
     folder: CaptureFolder
-    known: Known
+    known: ProcessesAtStart
 
 
 class AppCapturer:
@@ -48,7 +50,7 @@ class AppCapturer:
 
     def __init__(self, start: Callable[[Capture], None]) -> None:
         self._start = start
-        self._taking: _Taking | None = None
+        self._taking: _OpenCapture | None = None
         self._finishing: threading.Thread | None = None
         self._share = 0.0
         self._ended: list[tuple[str, bool]] = []
@@ -78,7 +80,7 @@ class AppCapturer:
         runs = len({run_of(cluster.hosts[agent]) for agent in agents})
         if runs > 1:
             return f"{runs} runs are shown, a capture is of one: `jaxtop capture RUN` takes it"
-        among = sorted(agents, key=lambda agent: cluster.hosts[agent].process_index or 0)[:MOST]
+        among = sorted(agents, key=lambda agent: cluster.hosts[agent].process_index or 0)[:MAX_PROCESSES]
         try:
             folder = begun(default_folder([cluster.hosts[agent] for agent in among]))
         except UserError as error:
@@ -86,7 +88,7 @@ class AppCapturer:
         about = known(cluster, among)
         names = {agent: about.file_name(agent) for agent in among}
         job = Capture(among, wish_of(None, None, SIZE), lambda agent: folder.draft(names[agent]), steady())
-        self._taking = _Taking(job, folder, about)
+        self._taking = _OpenCapture(job, folder, about)
         self._start(job)
         many = "1 process" if len(among) == 1 else f"{len(among)} processes"
         rest = "; `jaxtop capture --hosts` takes others" if len(among) < len(agents) else ""
@@ -124,7 +126,7 @@ class AppCapturer:
             note(f"merging the capture in {self._taking.folder.root}, this may take minutes")
             self._finishing.join()
 
-    def _finish(self, job: Capture, folder: CaptureFolder, about: Known) -> None:
+    def _finish(self, job: Capture, folder: CaptureFolder, about: ProcessesAtStart) -> None:
         try:
             result = finished(folder, about, job, self._note_share, pause=lambda: time.sleep(REST_S))
         except UserError as error:

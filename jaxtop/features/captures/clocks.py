@@ -1,4 +1,4 @@
-"""How the clocks of hosts relate, from the collectives that they share: all members leave one together."""
+"""The offsets between the clocks of hosts, from shared collectives: all members leave one together."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Machine(NamedTuple):
     shift_ns: int = 0
 
 
-class Aligned(NamedTuple):
+class AlignedMachine(NamedTuple):
     """A machine on the common time line.
 
     `shift_ns` is to be added to its times. `shared` is the number of collectives that gave it, 0 where only
@@ -31,21 +31,21 @@ class Aligned(NamedTuple):
     apart_ns: int | None = None
 
 
-def aligned(machines: Sequence[Machine]) -> list[Aligned]:
+def aligned(machines: Sequence[Machine]) -> list[AlignedMachine]:
     """Return the place of each machine on the time line of the first.
 
     Machines may share collectives with others than the first: then they follow those.
     """
-    found: dict[int, Aligned] = {}
+    found: dict[int, AlignedMachine] = {}
     known: dict[Instance, list[int]] = {}
     while len(found) < len(machines):
         number, common = _next(machines, found, known)
-        place = Aligned(machines[number].shift_ns - machines[0].shift_ns)
+        place = AlignedMachine(machines[number].shift_ns - machines[0].shift_ns)
         if common:
             ends = machines[number].ends
             apart = [median(known[each]) - ends[each] for each in common]
             shift = round(median(apart))
-            place = Aligned(shift, len(common), round(median(abs(each - shift) for each in apart)))
+            place = AlignedMachine(shift, len(common), round(median(abs(each - shift) for each in apart)))
         found[number] = place
         for instance, end in machines[number].ends.items():
             known.setdefault(instance, []).append(end + place.shift_ns)

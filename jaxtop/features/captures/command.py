@@ -22,20 +22,30 @@ from jaxtop.wire import LinkState
 from jaxtop.wire.captures import LONGEST_MS, MOST_BYTES
 
 if TYPE_CHECKING:
-    from jaxtop.features.captures.capturing import Capture, Wish
-    from jaxtop.features.captures.finish import FinishedCapture, Known
+    from jaxtop.features.captures.capture import Capture, Wish
+    from jaxtop.features.captures.finish import FinishedCapture, ProcessesAtStart
     from jaxtop.features.captures.folder import CaptureFolder
     from jaxtop.model import Cluster, Host, HostView
     from jaxtop.sources import Source
 
 SOME_FAILED = 1
-STEPS, MOST_STEPS_S = 5, 60.0
-SIZE, LEAST_SIZE, MOST_SIZE = 32 << 20, 1 << 20, MOST_BYTES
+# The steps that are captured by default.
+STEPS = 5
+# The most seconds that these steps may take.
+MAX_STEPS_S = 60.0
+# The size of a trace by default, in bytes.
+SIZE = 32 << 20
+# The least size that a user may set.
+MIN_SIZE = 1 << 20
+# The most size that a user may set.
+MAX_SIZE = MOST_BYTES
 # More processes at once are a mistake more often than a wish: the traces have some megabytes each.
-MOST_PROCESSES = 256
+MAX_PROCESSES = 256
 POLL_S, PROGRESS_S = 0.05, 0.2
-# Seconds to wait for processes to report, and for short windows, whose durations are compared.
-GATHER_S, WINDOWS_S = 5.0, 8.0
+# The seconds to wait for processes to report.
+GATHER_S = 5.0
+# The seconds to wait for short windows, whose durations are compared.
+WINDOWS_S = 8.0
 # After Ctrl-C, processes are told to stop for at most this long.
 FAREWELL_S = 3.0
 _STEPS = number("a number of steps from 1 to 100000", 1, 100_000, "")
@@ -52,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--steps",
         type=_STEPS,
         metavar="N",
-        help=f"end after N steps, after {MOST_STEPS_S:.0f} s at the latest (default: {STEPS})",
+        help=f"end after N steps, after {MAX_STEPS_S:.0f} s at the latest (default: {STEPS})",
     )
     length.add_argument("--seconds", type=_SECONDS, metavar="S", help="end after S seconds, 0.01 to 600")
     parser.add_argument(
@@ -78,15 +88,15 @@ def _indexes(text: str) -> list[int]:
 
 
 def _size(text: str) -> int:
-    count = amount(text, LEAST_SIZE)
-    if count > MOST_SIZE:
-        raise argparse.ArgumentTypeError(f"{text} is more than {in_bytes(MOST_SIZE)}")
+    count = amount(text, MIN_SIZE)
+    if count > MAX_SIZE:
+        raise argparse.ArgumentTypeError(f"{text} is more than {in_bytes(MAX_SIZE)}")
     return count
 
 
 def main(arguments: argparse.Namespace) -> int:
     from jaxtop.cli.reading.gather import gather  # imports the model: errors above must be fast
-    from jaxtop.features.captures.capturing import Capture
+    from jaxtop.features.captures.capture import Capture
     from jaxtop.features.captures.finish import known
 
     tuning = settings.load().tuning
@@ -118,11 +128,11 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def wish_of(steps: float | None, seconds: float | None, most_bytes: int) -> Wish:
-    from jaxtop.features.captures.capturing import Wish  # as in `main`
+    from jaxtop.features.captures.capture import Wish  # as in `main`
 
     if seconds is not None:
         return Wish(seconds, most_bytes)
-    return Wish(MOST_STEPS_S, most_bytes, int(steps or STEPS))
+    return Wish(MAX_STEPS_S, most_bytes, int(steps or STEPS))
 
 
 def chosen(cluster: Cluster, indexes: list[int] | None) -> list[HostView]:
@@ -143,8 +153,8 @@ def chosen(cluster: Cluster, indexes: list[int] | None) -> list[HostView]:
         if lacking:
             which = ", ".join(map(str, lacking[:10]))
             raise UserError(f"no live process has the index {which}")
-    if len(views) > MOST_PROCESSES:
-        raise UserError(f"{len(views)} processes are more than {MOST_PROCESSES}: choose with --hosts 0-7")
+    if len(views) > MAX_PROCESSES:
+        raise UserError(f"{len(views)} processes are more than {MAX_PROCESSES}: choose with --hosts 0-7")
     return views
 
 
@@ -196,7 +206,7 @@ def _wait_for_windows(
 
 
 def _follow(source: Source, job: Capture, progress: ProgressLine) -> None:
-    from jaxtop.features.captures.captured import doing  # as in `main`
+    from jaxtop.features.captures.member import doing  # as in `main`
 
     due = 0.0
     while not job.is_done:
@@ -220,7 +230,7 @@ def _end(source: Source, job: Capture) -> None:
         source.poll(POLL_S)
 
 
-def _report(job: Capture, about: Known, result: FinishedCapture) -> int:
+def _report(job: Capture, about: ProcessesAtStart, result: FinishedCapture) -> int:
     for line in summary(job, result):
         print(legible(line))
     failed = failures(about, job)

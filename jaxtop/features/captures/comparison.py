@@ -1,4 +1,4 @@
-"""How much longer launches and collectives look in a capture than in short windows of the profiler."""
+"""The excess of launches and collectives in a capture over those in short windows of the profiler."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from jaxtop.features.captures.merged import Durations
+    from jaxtop.features.captures.merged_trace import Durations
     from jaxtop.wire import Window
 
 # The programs and the collectives that are listed: those that took longest.
-MOST = 10
+MAX_LISTED = 10
 
 
-class Compared(NamedTuple):
+class DurationRow(NamedTuple):
     """A program, or a collective of one: its median duration, and that in short windows if known.
 
     The duration of a collective in a round is the shortest on any device: the others waited for that one.
@@ -34,7 +34,7 @@ class Compared(NamedTuple):
         return self.capture_us / self.window_us if self.window_us else None
 
 
-def compared(durations: Durations, windows: Iterable[Window]) -> list[Compared]:
+def compared(durations: Durations, windows: Iterable[Window]) -> list[DurationRow]:
     """Return the programs, then the collectives, those that took longest first."""
     launches: dict[tuple[str, str | None], list[int]] = {}
     shortest: dict[tuple[str, object, str, int], int] = {}
@@ -58,11 +58,11 @@ def compared(durations: Durations, windows: Iterable[Window]) -> list[Compared]:
 def _rows(
     captured: Mapping[tuple[str, str], list[int]] | Mapping[tuple[str, None], list[int]],
     windows: Mapping[tuple[str, str | None], list[int]],
-) -> list[Compared]:
-    longest = sorted(captured.items(), key=lambda each: -sum(each[1]))[:MOST]
+) -> list[DurationRow]:
+    longest = sorted(captured.items(), key=lambda each: -sum(each[1]))[:MAX_LISTED]
     rows = []
     for (program, op), took in longest:
         short = windows.get((program, op), [])
         known = median(short) if short else None
-        rows.append(Compared(program, op, median(took) / 1000, len(took), known, len(short)))
+        rows.append(DurationRow(program, op, median(took) / 1000, len(took), known, len(short)))
     return rows

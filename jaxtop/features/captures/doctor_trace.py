@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # Of the profiles in a folder, this many are named.
-_NAMED = 3
+_MAX_NAMES = 3
 
 
 def show(path: Path, *, is_json: bool) -> int:
@@ -40,6 +40,6 @@ def show(path: Path, *, is_json: bool) -> int:
 
 def _only(profiles: list[Path], path: Path) -> Path:
     if len(profiles) > 1:
-        named = ", ".join(str(each) for each in profiles[:_NAMED])
+        named = ", ".join(str(each) for each in profiles[:_MAX_NAMES])
         raise files.NoProfile(f"has {len(profiles)} profiles: name one of them, such as {named}")
     return profiles[0] if profiles else path

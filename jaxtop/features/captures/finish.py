@@ -1,4 +1,4 @@
-"""What is made of the traces of a capture: the merged trace, and a summary that says how far to trust it."""
+"""The files made from the traces of a capture: the merged trace, and a summary of its accuracy."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop.base import private
 from jaxtop.base.names import legible, reason, shorten
-from jaxtop.features.captures.comparison import Compared, compared
+from jaxtop.features.captures.comparison import DurationRow, compared
 from jaxtop.features.captures.folder import CaptureFolder, file_names
-from jaxtop.features.captures.merged import Merged, TracedHost, merge
-from jaxtop.features.captures.perfetto import MOST_LANES
+from jaxtop.features.captures.merged_trace import MergedTrace, TracedHost, merge
+from jaxtop.features.captures.perfetto import MAX_LANES
 from jaxtop.model.collectives.layout import layouts
 from jaxtop.model.host import run_of
 from jaxtop.traces import WantedCollectives
@@ -32,7 +32,7 @@ SCHEMA = 1
 OPTIONS = {"python_tracer": False, "host_tracer_level": 2, "programs": True}
 LONGEST_REASON = 120
 # The hosts that a note names.
-NAMED = 5
+MAX_HOST_NAMES = 5
 Groups = tuple[tuple[int, ...], ...]
 
 
@@ -47,7 +47,7 @@ class TakenTrace(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Known:
+class ProcessesAtStart:
     """What the model knew of the processes when the capture began; it does not change any more."""
 
     hosts: Mapping[str, Host]
@@ -66,7 +66,7 @@ class Known:
         return file_names(self.hosts)
 
 
-def known(cluster: Cluster, agents: Sequence[str]) -> Known:
+def known(cluster: Cluster, agents: Sequence[str]) -> ProcessesAtStart:
     """Return what the model knows of these processes now."""
     hosts = {agent: cluster.hosts[agent] for agent in agents}
     runs = {run_of(host) for host in hosts.values()}
@@ -77,7 +77,7 @@ def known(cluster: Cluster, agents: Sequence[str]) -> Known:
             groups = None if grouped is None else grouped.device_ids
             # A trace has only the name of a program: of several with other groups none is known.
             found[program, op] = groups if found.get((program, op), groups) == groups else None
-    return Known(hosts, {key: groups for key, groups in found.items() if groups is not None})
+    return ProcessesAtStart(hosts, {key: groups for key, groups in found.items() if groups is not None})
 
 
 class FinishedCapture(NamedTuple):
@@ -87,7 +87,7 @@ class FinishedCapture(NamedTuple):
     """
 
     folder: CaptureFolder
-    compared: list[Compared]
+    compared: list[DurationRow]
     clocks: str
     why_not_merged: str = ""
     notes: Sequence[str] = ()
@@ -95,7 +95,7 @@ class FinishedCapture(NamedTuple):
 
 def finish(
     folder: CaptureFolder,
-    known: Known,
+    known: ProcessesAtStart,
     taken: Sequence[TakenTrace],
     *,
     began_ms: int,
@@ -138,15 +138,15 @@ def finish(
     return FinishedCapture(folder, rows, said, why_not, notes)
 
 
-def _notes(merged: Merged) -> list[str]:
+def _notes(merged: MergedTrace) -> list[str]:
     """Return what the merged trace lacks, one line each."""
     notes = []
     if merged.too_large:
-        rest = len(merged.too_large) - NAMED
-        names = ", ".join(merged.too_large[:NAMED]) + (f" and {rest} more" if rest > 0 else "")
+        rest = len(merged.too_large) - MAX_HOST_NAMES
+        names = ", ".join(merged.too_large[:MAX_HOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")
         notes.append(f"not in the merged trace, because of too many events: {names}")
     if merged.crossing:
-        notes.append(f"not in the merged trace: {merged.crossing} events that cross {MOST_LANES} others")
+        notes.append(f"not in the merged trace: {merged.crossing} events that cross {MAX_LANES} others")
     return notes
 
 
@@ -171,7 +171,7 @@ def _traced(host: Host, path: Path) -> TracedHost:
     )
 
 
-def clocks(hosts: Sequence[TracedHost], merged: Merged) -> str:
+def clocks(hosts: Sequence[TracedHost], merged: MergedTrace) -> str:
     """Return in one line how far the time lines of hosts can be compared."""
     machines = dict(zip((host.machine for host in hosts), merged.clocks, strict=True))
     others = list(machines.values())[1:]
@@ -192,7 +192,9 @@ def clocks(hosts: Sequence[TracedHost], merged: Merged) -> str:
     return "; ".join(words)
 
 
-def _host(host: Host, taken: TakenTrace, paths: Mapping[str, Path], merged: Merged | None) -> dict[str, Any]:
+def _host(
+    host: Host, taken: TakenTrace, paths: Mapping[str, Path], merged: MergedTrace | None
+) -> dict[str, Any]:
     number = list(paths).index(host.agent) if host.agent in paths else None
     aligned = None if merged is None or number is None else merged.clocks[number]
     return {
@@ -208,7 +210,7 @@ def _host(host: Host, taken: TakenTrace, paths: Mapping[str, Path], merged: Merg
     }
 
 
-def _row(each: Compared) -> dict[str, Any]:
+def _row(each: DurationRow) -> dict[str, Any]:
     return {
         "program": each.program,
         "op": each.op,

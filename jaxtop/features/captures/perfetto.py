@@ -32,7 +32,7 @@ OWN_CLOCK, BOOTTIME = 64, 6
 _CLEARED, _NEEDS = 1, 2
 _OF_EVENTS = number_field(_FLAGS, _NEEDS)
 # The tracks of a thread or stream whose events cross: an event that fits none of them is left out.
-MOST_LANES = 64
+MAX_LANES = 64
 
 
 class Slice(NamedTuple):
@@ -145,7 +145,7 @@ def header(number: int, began_ns: int) -> bytes:
 def lanes(slices: Iterable[Slice]) -> tuple[list[list[Slice]], int]:
     """Distribute slices over as few tracks as it takes to have each inside of or after the others.
 
-    Return the tracks, and the number of slices that fit none of `MOST_LANES` tracks.
+    Return the tracks, and the number of slices that fit none of `MAX_LANES` tracks.
     """
     found: list[list[Slice]] = []
     crossing = 0
@@ -153,7 +153,7 @@ def lanes(slices: Iterable[Slice]) -> tuple[list[list[Slice]], int]:
     for each in sorted(slices, key=lambda one: (one.start, -(one.end or one.start))):
         end = each.start if each.end is None else each.end
         number = next((i for i, stack in enumerate(stacks) if _fits(stack, each.start, end)), len(found))
-        if number == MOST_LANES:
+        if number == MAX_LANES:
             crossing += 1
             continue
         if number == len(found):

@@ -1,4 +1,4 @@
-"""What came of a capture: its files, why processes sent no trace, and what is printed about both."""
+"""The result of a capture: its files, the processes without a trace, and the printed text about both."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from jaxtop.cli.errors import UserError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jaxtop.features.captures.capturing import Capture
-    from jaxtop.features.captures.comparison import Compared
-    from jaxtop.features.captures.finish import FinishedCapture, Known
+    from jaxtop.features.captures.capture import Capture
+    from jaxtop.features.captures.comparison import DurationRow
+    from jaxtop.features.captures.finish import FinishedCapture, ProcessesAtStart
     from jaxtop.features.captures.folder import CaptureFolder
 
 # The exit status where no process sent a trace.
 NONE_CAPTURED = 2
 # Of the comparison, this many programs and collectives are printed; the file has more.
-SHOWN = 3
+MAX_ROWS = 3
 _BAR = 24
 
 
@@ -30,7 +30,7 @@ def bar(share: float) -> str:
 
 def finished(
     folder: CaptureFolder,
-    about: Known,
+    about: ProcessesAtStart,
     job: Capture,
     progress: Callable[[float], object],
     pause: Callable[[], object] = lambda: None,
@@ -51,7 +51,7 @@ def finished(
         raise UserError(f"{folder.root} cannot be written: {error.strerror or error}", 1) from None
 
 
-def failures(about: Known, job: Capture) -> list[str]:
+def failures(about: ProcessesAtStart, job: Capture) -> list[str]:
     """Return why processes sent no trace, each reason once."""
     failed = [each for each in job.members.values() if not each.is_complete]
     counts = Counter(each.text for each in failed)
@@ -86,10 +86,10 @@ def summary(job: Capture, result: FinishedCapture) -> list[str]:
     return lines
 
 
-def _compared_lines(rows: list[Compared]) -> list[str]:
+def _compared_lines(rows: list[DurationRow]) -> list[str]:
     """Return how much longer programs and collectives look in the capture than in short windows."""
-    shown = [each for each in rows if each.op is None][:SHOWN]
-    shown += [each for each in rows if each.op is not None][:SHOWN]
+    shown = [each for each in rows if each.op is None][:MAX_ROWS]
+    shown += [each for each in rows if each.op is not None][:MAX_ROWS]
     if not any(each.factor for each in shown):
         return ["windows   n/a: there is no short window of the same programs to compare with"]
     lines = []

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 NA = "n/a"
 # Of each program, this many launches are listed: those with the longest waits. The JSON object has all.
-MOST_LAUNCHES = 8
+MAX_LAUNCHES = 8
 
 
 def lines(contents: Contents) -> list[str]:
@@ -71,7 +71,7 @@ def _waits(program: TracedProgram) -> list[str]:
     measured = [place for place, each in enumerate(program.launches) if each.waits is not None]
     if not measured:
         return []
-    longest = sorted(measured, key=lambda place: -_most(program.launches[place]))[:MOST_LAUNCHES]
+    longest = sorted(measured, key=lambda place: -_most(program.launches[place]))[:MAX_LAUNCHES]
     rows = [["LAUNCH", "COLLECTIVE", *(f"DEVICE {device}" for device in program.devices)]]
     for place in sorted(longest):
         launch = program.launches[place]

@@ -10,7 +10,7 @@ What is where, in the order in which to read it:
 - borrow.py: borrows a thread of a process by ptrace
 - symbols.py: addresses of exported functions in a process
 - payload.py: the function that is put into a process
-- within.py: what runs in the process, and starts the agent
+- bootstrap.py: what runs in the process, and starts the agent
 - doctor.py: what `jaxtop doctor` says about `inject`
 """
 

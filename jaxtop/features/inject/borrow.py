@@ -23,7 +23,7 @@ GET_SET, SET_SET, SEIZE, INTERRUPT, GET_MASK, SET_MASK = 0x4204, 0x4205, 0x4206,
 MARK_CALLS, WAIT_FOR_THREADS, STOP_EVENT = 1, 0x40000000, 128
 CALL_STOP = signal.SIGTRAP | 0x80
 # All floating point and vector registers, however many a processor has.
-VECTORS, MOST_VECTORS = 0x202, 1 << 16
+VECTORS, MAX_VECTORS = 0x202, 1 << 16
 MMAP, MPROTECT, GETPID, RESTART, FUTEX = 9, 10, 39, 219, 202
 # A system call that a stop has interrupted ends with one of these, and is then made again.
 AGAIN, CONTINUED = {-512, -513, -514}, -516
@@ -75,7 +75,7 @@ def ptrace(request: int, tid: int, address: int = 0, data: int = 0) -> None:
         raise OSError(number, os.strerror(number))
 
 
-class Borrowed:
+class BorrowedThread:
     """A stopped thread, with all its registers as they were."""
 
     def __init__(self, pid: int, tid: int) -> None:
@@ -84,8 +84,8 @@ class Borrowed:
         ptrace(INTERRUPT, tid)
         self._wait_for_interruption()
         self._saved = self._registers()
-        self._vectors = ctypes.create_string_buffer(MOST_VECTORS)
-        self._piece = Piece(ctypes.addressof(self._vectors), MOST_VECTORS)
+        self._vectors = ctypes.create_string_buffer(MAX_VECTORS)
+        self._piece = Piece(ctypes.addressof(self._vectors), MAX_VECTORS)
         ptrace(GET_SET, tid, VECTORS, ctypes.addressof(self._piece))  # it sets the size, too
         self._mask = ctypes.c_uint64()
         ptrace(GET_MASK, tid, 8, ctypes.addressof(self._mask))
@@ -195,7 +195,7 @@ def rank(plan: dict[str, Any], tid: int) -> int | None:
     return 3 if call in WAITS else None
 
 
-def borrow(plan: dict[str, Any]) -> Borrowed:
+def borrow(plan: dict[str, Any]) -> BorrowedThread:
     """Stop the best thread that can be borrowed."""
     end = time.monotonic() + plan["attaches_within"]
     while time.monotonic() < end:
@@ -203,7 +203,7 @@ def borrow(plan: dict[str, Any]) -> Borrowed:
         ranked = [(ranks, tid) for tid in tids if (ranks := rank(plan, tid)) is not None]
         for _, tid in sorted(ranked):
             try:
-                thread = Borrowed(plan["pid"], tid)
+                thread = BorrowedThread(plan["pid"], tid)
             except ProcessLookupError:  # the thread has ended
                 continue
             if rank(plan, tid) is not None:
@@ -213,7 +213,7 @@ def borrow(plan: dict[str, Any]) -> Borrowed:
     raise NotBorrowed("no thread of it was in a place from which another can be started")
 
 
-def start_thread(thread: Borrowed, plan: dict[str, Any]) -> None:
+def start_thread(thread: BorrowedThread, plan: dict[str, Any]) -> None:
     """Put the function and its data into new memory, and start it on a thread of its own."""
     addresses = plan["addresses"]
     code, data = base64.b64decode(plan["code_bytes"]), base64.b64decode(plan["data"])

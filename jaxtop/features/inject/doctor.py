@@ -1,4 +1,4 @@
-"""What `jaxtop doctor` says about `jaxtop inject`."""
+"""The report of `jaxtop doctor` on `jaxtop inject`."""
 
 from __future__ import annotations
 

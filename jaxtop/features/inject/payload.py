@@ -1,4 +1,4 @@
-"""What is put into a process: a function that runs a line of Python on a thread of its own.
+"""The code that is put into a process: a function that runs a line of Python on a thread of its own.
 
 The calls of a borrowed thread must be short, because it is in the middle of something else. So it only
 creates another one; the new thread waits for the GIL as long as it must, after the borrowed one was left.

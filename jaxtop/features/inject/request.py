@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # How long the process waits for an import of JAX that is under way.
 IMPORT_TAKES = 20.0
-MOST_ANSWER = 1 << 16
+MAX_ANSWER = 1 << 16
 
 
 class InjectionRequest:
@@ -30,7 +30,7 @@ class InjectionRequest:
         self.folder = Path(tempfile.mkdtemp(prefix="jaxtop-inject-"))
         begin = {"folder": str(self.folder), "version": __version__, "settings": settings}
         given = json.dumps({**begin, "patience": IMPORT_TAKES})
-        text = Path(__file__).with_name("within.py").read_text("utf-8")
+        text = Path(__file__).with_name("bootstrap.py").read_text("utf-8")
         (self.folder / "start.py").write_text(
             f"{text}\n\nbegin(**__import__('json').loads({given!a}))\n", "utf-8"
         )
@@ -74,7 +74,7 @@ class InjectionRequest:
         with suppress(ValueError, OSError):
             fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
             with os.fdopen(fd, "rb") as file:
-                found = json.loads(file.read(MOST_ANSWER))
+                found = json.loads(file.read(MAX_ANSWER))
                 return found if isinstance(found, dict) else None
         return None
 

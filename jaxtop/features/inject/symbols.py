@@ -18,7 +18,7 @@ ELF64 = b"\x7fELF\x02\x01"  # 64 bits, little-endian
 _LOAD, _DYNAMIC = 1, 2
 _STRINGS, _SYMBOLS, _GNU_HASH = 5, 6, 0x6FFFFEF5
 _INDIRECT = 10  # a symbol whose address is decided when the library is loaded
-_MOST_DYNAMIC = 1 << 13
+_MAX_DYNAMIC = 1 << 13
 _MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S+) ([0-9a-f]+) \S+ \d+ *(.*)")
 
 
@@ -121,7 +121,7 @@ def image(memory: ProcessMemory, base: int) -> Image:
 def _dynamic_section(memory: ProcessMemory, at: int) -> dict[int, int]:
     """Return its values by their tags; raise `NotElf` if it does not end."""
     found: dict[int, int] = {}
-    for i in range(_MOST_DYNAMIC):
+    for i in range(_MAX_DYNAMIC):
         tag, value = memory.numbers("QQ", at + 16 * i)
         if not tag:
             return found

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from jaxtop.features.inject.request import InjectionRequest
     from jaxtop.features.inject.target import Target
 
-# It looks for a moment to attach for this long, and then for a little longer, if a call in the process hangs.
-ATTACHES_WITHIN, LONGEST = 15.0, 90.0
+# The seconds in which a moment to attach must come.
+ATTACH_TIMEOUT = 15.0
+# The seconds that the injection may take, if a call in the process hangs.
+INJECTION_TIMEOUT = 90.0
 
 
 def why_not() -> str | None:
@@ -33,7 +35,7 @@ def start(target: Target, request: InjectionRequest) -> float:
     check_threads(target.pid)
     plan = {
         "pid": target.pid,
-        "attaches_within": ATTACHES_WITHIN,
+        "attaches_within": ATTACH_TIMEOUT,
         "addresses": target.addresses,
         "code": target.code,
         "code_bytes": _base64(payload.CODE),
@@ -49,7 +51,7 @@ def start(target: Target, request: InjectionRequest) -> float:
         start_new_session=True,
     )
     try:
-        output, errors = borrower.communicate(json.dumps(plan), LONGEST)
+        output, errors = borrower.communicate(json.dumps(plan), INJECTION_TIMEOUT)
     except subprocess.TimeoutExpired:
         raise InjectionRefused(
             f"pid {borrower.pid} waits for a lock in pid {target.pid}, and leaves by itself: let it"

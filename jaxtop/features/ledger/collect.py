@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from jaxtop.features.ledger.model import Attempt, JobLedger, ProcessLedger, SpentBy, StepParts
+from jaxtop.features.ledger.model import Attempt, JobLedger, ProcessLedger, StepParts, TimeSpent
 from jaxtop.model.figures import scalar_figures
 from jaxtop.model.hosts import runs
 from jaxtop.model.shares import NAMES, WHOLE
 from jaxtop.model.steps.scalars import curve_of
-from jaxtop.model.wall_time.spent import seconds_by_kind
+from jaxtop.model.wall_time.time_spent import seconds_by_kind
 from jaxtop.store import ledgers
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def _ledger_of_host(host: Host, current: Host) -> ProcessLedger:
         host.process_index,
         len(host.devices),
         ledger.started_ms / 1000,
-        tuple(SpentBy(at / 1000, seconds_by_kind(spent)) for at, spent in points),
+        tuple(TimeSpent(at / 1000, seconds_by_kind(spent)) for at, spent in points),
         ledger.steps,
         ledger.saves,
         "" if host.bye is None else host.bye.reason,
@@ -122,7 +122,7 @@ def _ledger_of_file(file: LedgerFile) -> ProcessLedger:
         who.process_index,
         who.devices,
         started,
-        tuple(SpentBy(each.at_ms / 1000, each.spent_s, each.steps) for each in file.sums),
+        tuple(TimeSpent(each.at_ms / 1000, each.spent_s, each.steps) for each in file.sums),
         None if last is None else last.steps,
         file.saves,
         "" if last is None else last.end,

@@ -15,13 +15,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 # A difference below this share of a step is not reported, however steady both runs are.
-LEAST = 0.03
-# Fewer samples do not show how much a run wavers. With fewer than ENOUGH, no extremes are left out.
-FEWEST, ENOUGH = 3, 10
-# The launches of a program in a step may differ by this share, and by this many at the ends of a time.
-LAUNCHES_SHARE, LAUNCHES_EDGE = 0.1, 2
+MIN_DIFFERENCE_SHARE = 0.03
+# The fewest samples that show how much a run wavers.
+MIN_SAMPLES = 3
+# With fewer samples, no extremes are left out.
+MIN_TRIMMED_SAMPLES = 10
+# The launches of a program in a step may differ by this share.
+LAUNCHES_SHARE = 0.1
+# They may also differ by this many launches at the ends of a time.
+LAUNCHES_EDGE = 2
 # The largest arrays of either run are compared.
-MOST_ARRAYS = 20
+MAX_ARRAYS = 20
 
 Value = str | int | float
 
@@ -45,9 +49,9 @@ class MeasuredSteps(NamedTuple):
     @property
     def waver(self) -> float | None:
         """Half the width of what four of five samples lie in, as a share of a step; None if too few."""
-        if len(self.samples) < FEWEST:
+        if len(self.samples) < MIN_SAMPLES:
             return None
-        if len(self.samples) < ENOUGH:
+        if len(self.samples) < MIN_TRIMMED_SAMPLES:
             low, high = min(self.samples), max(self.samples)
         else:
             low, *_, high = quantiles(self.samples, n=10, method="inclusive")
@@ -145,7 +149,7 @@ class Comparison:
     @property
     def is_real(self) -> bool:
         """Whether one is slower: beyond the noise, which must be known."""
-        return self.noise is not None and abs(self.gap) > self.noise and self.share >= LEAST
+        return self.noise is not None and abs(self.gap) > self.noise and self.share >= MIN_DIFFERENCE_SHARE
 
     @property
     def slower(self) -> str:
@@ -221,4 +225,4 @@ def _largest_arrays(*sides: ComparedRun) -> list[str]:
             size = facts.get(BYTES)
             if kind is Kind.ARRAY and isinstance(size, int):
                 sizes[name] = max(size, sizes.get(name, 0))
-    return sorted(sizes, key=lambda name: (-sizes[name], name))[:MOST_ARRAYS]
+    return sorted(sizes, key=lambda name: (-sizes[name], name))[:MAX_ARRAYS]

@@ -1,4 +1,4 @@
-"""What a run consists of at a moment, as facts that can be compared, and where its steps go."""
+"""The facts of a run at a moment that can be compared, and the time of its steps by part."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OF_LATE = ("straggler", "pauses")
 # A finding counts if it was reported at this many of the moments, and at this share of them.
 SEEN_TIMES, SEEN_SHARE = 2, 0.15
 # The first parts, this many, are time in programs: from this much on, in thousandths, there is some.
-IN_PROGRAMS, LEAST_IN_PROGRAMS = 3, 20
+IN_PROGRAMS, MIN_IN_PROGRAMS = 3, 20
 # Arrays of these roles are there in every step: one that only one run has is a difference.
 LASTING = ("parameters", "optimizer")
 
@@ -212,7 +212,7 @@ def parts_of(cluster: Cluster, now: float, run: Run, since: float, usual_s: floa
     past = cluster.past_steps.get(run.id)
     sampled = [] if past is None else zip(past.times(), past.samples, strict=True)
     known = [each.parts for at, each in sampled if at >= since and each.parts]
-    known = [each for each in known if sum(each[:IN_PROGRAMS]) >= LEAST_IN_PROGRAMS] or known
+    known = [each for each in known if sum(each[:IN_PROGRAMS]) >= MIN_IN_PROGRAMS] or known
     if known:
         means = (fmean(column) / 1000 for column in zip(*known, strict=True))
         shares = [(name.replace("_", " "), share) for name, share in zip(NAMES, means, strict=True)]

@@ -1,4 +1,4 @@
-"""What a step took over time: from the counters in pulses, and from the sums in ledgers.
+"""The duration of a step over time: from the counters in pulses, and from the sums in ledgers.
 
 A pulse counts launches at its own time. So the time between two pulses and the steps between them say what a
 step took, with all that happened between the steps. The counters stand still within a step: a sample is long
@@ -21,11 +21,15 @@ if TYPE_CHECKING:
 
     from jaxtop.features.ledger.model import ProcessLedger
 
-# The most samples of a process, the length of the shortest one, and the most processes that are counted.
-MOST_SAMPLES, SHORTEST_S, MOST_PROCESSES = 20, 1.5, 64
+# The most samples of a process.
+MAX_SAMPLES = 20
+# The shortest sample, in seconds.
+SHORTEST_S = 1.5
+# The most processes that are counted.
+MAX_PROCESSES = 64
 # A sample lasts this many times as long as it is uncertain when its first and last step began. Where that
 # makes too few samples, less certain ones are made.
-CERTAIN, HARDLY_CERTAIN, FEWEST_SAMPLES = 30, 8, 5
+CERTAIN, HARDLY_CERTAIN, MIN_SAMPLES = 30, 8, 5
 # A part of the time may be shorter by this much.
 ROUNDING_MS = 1
 # Seconds between two counts of the steps in a ledger.
@@ -33,7 +37,7 @@ LEDGER_EVERY_S = 2.0
 # Time that goes to these kinds is not time of steps.
 NOT_OF_STEPS = ("starting", "compiling", "cached", "restoring", "ending")
 # A process says what it spent its time on for at least this share of the time, or that does not count.
-COVERED = 0.3
+MIN_COVERAGE = 0.3
 # Processes whose last steps are so close together stopped together.
 TOGETHER_S = 10.0
 
@@ -126,7 +130,7 @@ class ProcessSteps:
         """Return what it spent the time of a step on, in seconds by kind; empty if too little is known."""
         marks = self.marks
         times = [each for each in sorted(self._spent) if marks and marks[0].at_ms <= each <= marks[-1].at_ms]
-        if not times or times[-1] - times[0] < COVERED * 1000 * self.seconds:
+        if not times or times[-1] - times[0] < MIN_COVERAGE * 1000 * self.seconds:
             return {}
         made = self.steps_until(times[-1]) - self.steps_until(times[0])
         before, after = self._spent[times[0]], self._spent[times[-1]]
@@ -152,7 +156,7 @@ def samples_of(marks: Sequence[StepMark], interval_s: float, per_step: int = 1) 
     whole_ms = marks[-1].at_ms - marks[0].at_ms
     uncertain_s = min(whole_ms / 1000 / steps, interval_s)
     many, few = (int(whole_ms / 1000 / max(SHORTEST_S, n * uncertain_s)) for n in (CERTAIN, HARDLY_CERTAIN))
-    parts = max(1, min(MOST_SAMPLES, many), min(FEWEST_SAMPLES, few))
+    parts = max(1, min(MAX_SAMPLES, many), min(MIN_SAMPLES, few))
     length_ms = whole_ms / parts
     found: list[float] = []
     start = marks[0]
@@ -179,7 +183,7 @@ class CountedSteps:
     def feed(self, frame: wire.Frame) -> None:
         if frame.kind not in ("pulse", "ledger"):
             return
-        if frame.agent not in self.by_agent and len(self.by_agent) >= MOST_PROCESSES:
+        if frame.agent not in self.by_agent and len(self.by_agent) >= MAX_PROCESSES:
             return
         process = self.by_agent.setdefault(frame.agent, ProcessSteps())
         with suppress(wire.Unreadable):

@@ -13,9 +13,9 @@ from jaxtop.base import units
 from jaxtop.base.names import legible
 from jaxtop.base.times import timestamp
 from jaxtop.cli.text.words import aligned
-from jaxtop.features.ledger.compare import BYTES, FINGERPRINT, LAUNCHES, LEAST, Kind
+from jaxtop.features.ledger.compare import BYTES, FINGERPRINT, LAUNCHES, MIN_DIFFERENCE_SHARE, Kind
 from jaxtop.features.ledger.model import WORDS
-from jaxtop.model.wall_time.spent import PRODUCTIVE
+from jaxtop.model.wall_time.time_spent import PRODUCTIVE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 # The most differences of one kind that are listed.
-MOST_OF_A_KIND = 12
+MAX_OF_A_KIND = 12
 # Parts that take less than this share of a step in both runs are left out.
-LEAST_SHARE = 0.01
+MIN_SHARE = 0.01
 PARTS = {
     "compute": "compute",
     "communication": "communication",
@@ -60,7 +60,7 @@ def verdict(found: Comparison) -> str:
         return f"A took {_ms(a)} a step and B {_ms(b)}; {show} to say whether that is noise"
     if not found.is_real:
         is_small = abs(found.gap) > found.noise
-        small = f", and a difference below {_rounded(LEAST)} is not judged" if is_small else ""
+        small = f", and a difference below {_rounded(MIN_DIFFERENCE_SHARE)} is not judged" if is_small else ""
         return f"no difference beyond the noise: {_both_text(a, b)} a step, {_wavers(found)}{small}"
     slower, faster = max(a, b), min(a, b)
     return (
@@ -146,7 +146,7 @@ def _side_cells(name: str, side: ComparedRun) -> tuple[str, ...]:
 
 
 def _table(head: str, shifts: Sequence[Shift], names: dict[str, str], found: Comparison) -> Iterator[str]:
-    least = LEAST_SHARE * min(found.a.took.usual, found.b.took.usual)
+    least = MIN_SHARE * min(found.a.took.usual, found.b.took.usual)
     rows = [each for each in shifts if max(each.a, each.b) >= least]
     if not rows:
         return
@@ -175,7 +175,7 @@ def _right_aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 def _listed(kind: Kind, differences: Sequence[RunDifference]) -> Iterator[str]:
     yield ""
-    shown, left = differences[:MOST_OF_A_KIND], len(differences) - MOST_OF_A_KIND
+    shown, left = differences[:MAX_OF_A_KIND], len(differences) - MAX_OF_A_KIND
     rows = [
         (each.name, each.figure, _value(each.figure, each.a), _value(each.figure, each.b))
         for each in shown

@@ -39,7 +39,7 @@ COLOURS = {
 }
 COLUMNS, WIDTH, HEIGHT = 240, 960, 180
 # The size of a plot of a scalar, and the points that make one.
-PLOT, FEWEST_POINTS = (300, 90), 2
+PLOT, MIN_POINTS = (300, 90), 2
 # Floats of four bytes differ by less than this part.
 SMALLEST_SPAN = 1e-5
 _STYLE = """
@@ -149,7 +149,7 @@ def _kinds(job: JobLedger) -> Iterable[str]:
 
 def _scalars(job: JobLedger) -> Iterable[str]:
     """Yield a small plot of each scalar that has more than one value, over the same time."""
-    drawn = {name: points for name, points in job.scalars.items() if len(points) >= FEWEST_POINTS}
+    drawn = {name: points for name, points in job.scalars.items() if len(points) >= MIN_POINTS}
     if not drawn:
         return
     since = min(points[0][0] for points in drawn.values())

@@ -1,4 +1,4 @@
-"""Where the hours of a job went: its attempts, what each process spent its time on, and what was lost.
+"""The hours of a job: its attempts, the time of each process by kind, and the time that was lost.
 
 An attempt is one start of a run with all its processes. What an attempt did since its last checkpoint was
 done again by the next one: that time is lost, whatever it was spent on. Between the two, nothing ran.
@@ -12,7 +12,7 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.model.wall_time.spent import PRODUCTIVE
+from jaxtop.model.wall_time.time_spent import PRODUCTIVE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -48,7 +48,7 @@ WORDS = {
 FIRST_BY_S = 30.0
 
 
-class SpentBy(NamedTuple):
+class TimeSpent(NamedTuple):
     """What a process had spent up to a time, in seconds by kind, and its steps by then; None if unknown."""
 
     at: float
@@ -71,7 +71,7 @@ class ProcessLedger(NamedTuple):
     process_index: int | None
     devices: int
     started: float
-    points: tuple[SpentBy, ...]
+    points: tuple[TimeSpent, ...]
     steps: int | None = None
     saves: tuple[Save, ...] = ()
     end: str = ""
@@ -93,7 +93,7 @@ class ProcessLedger(NamedTuple):
 
     def at(self, at: float) -> Mapping[str, float]:
         """Return what it had spent up to a time, between two points in proportion."""
-        before = SpentBy(self.started, {})
+        before = TimeSpent(self.started, {})
         for point in self.points:
             if point.at >= at:
                 share = (at - before.at) / (point.at - before.at) if point.at > before.at else 1.0

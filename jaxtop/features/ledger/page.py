@@ -10,7 +10,7 @@ from rich.text import Text
 from jaxtop.base import units
 from jaxtop.features.ledger import text as words
 from jaxtop.features.ledger.model import KINDS, WORDS
-from jaxtop.model.wall_time.spent import PRODUCTIVE
+from jaxtop.model.wall_time.time_spent import PRODUCTIVE
 from jaxtop.tui.draw.bars import columns, legend_entry, thin_bar
 
 if TYPE_CHECKING:
@@ -29,10 +29,16 @@ _CATEGORIES = {
     "saving": 3,
     "restoring": 7,
 }
-# The plot takes this share of the height, within these lines.
-PLOT, LEAST_PLOT, MOST_PLOT = 0.35, 3, 12
+# The share of the height that the plot takes.
+PLOT = 0.35
+# The fewest lines of the plot.
+MIN_PLOT = 3
+# The most lines of the plot.
+MAX_PLOT = 12
 # From this width on, attempts and checkpoints stand beside the sums.
-WIDE, SUMS = 110, 64
+SIDE_BY_SIDE_WIDTH = 110
+# The width of the sums.
+SUMS_WIDTH = 64
 NAME, BAR = 24, 16
 
 
@@ -53,12 +59,12 @@ def page(jobs: list[JobLedger], now: float, ink: Ink, size: tuple[int, int]) -> 
     job, others = jobs[0], jobs[1:]
     lines = [Text(words.verdict(job), ink.figure, no_wrap=True)]
     lines += [Text(words.verdict(each), ink.label, no_wrap=True) for each in others]
-    rows = max(LEAST_PLOT, min(MOST_PLOT, round(PLOT * height)))
-    if height >= LEAST_PLOT + len(KINDS) // 2:
+    rows = max(MIN_PLOT, min(MAX_PLOT, round(PLOT * height)))
+    if height >= MIN_PLOT + len(KINDS) // 2:
         lines += [Text(), *_over_time(job, width, rows, ink), Text()]
     sums = _sums(job, ink)
     beside = [Text(line, ink.label, no_wrap=True) for line in _more(job, now)]
-    if width >= WIDE:
+    if width >= SIDE_BY_SIDE_WIDTH:
         lines += _side_by_side(sums, beside)
     else:
         lines += [*sums, *beside]
@@ -105,7 +111,7 @@ def _side_by_side(left: list[Text], right: list[Text]) -> list[Text]:
     found = []
     for i in range(max(len(left), len(right))):
         line = left[i].copy() if i < len(left) else Text(no_wrap=True)
-        line.pad_right(max(0, SUMS - line.cell_len))
+        line.pad_right(max(0, SUMS_WIDTH - line.cell_len))
         found.append(line.append_text(right[i]) if i < len(right) else line)
     return found
 

@@ -10,7 +10,7 @@ from jaxtop.base import units
 from jaxtop.base.names import legible
 from jaxtop.cli.text.words import aligned
 from jaxtop.features.ledger.model import WORDS
-from jaxtop.model.wall_time.spent import PRODUCTIVE
+from jaxtop.model.wall_time.time_spent import PRODUCTIVE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ WORTH_SAYING_S = 1.0
 # From this share of the steps on, the first sentence has what took it.
 MUCH_OF_STEPS = 0.2
 # The most processes that are listed by themselves: those that spent most on something else than steps.
-MOST_PROCESSES = 4
+MAX_PROCESSES = 4
 # A process is worse than the others if it spent this much more of its time, as a share, on other things.
 WORSE = 0.05
 
@@ -182,7 +182,7 @@ def processes(job: JobLedger) -> Iterator[str]:
         return
     yield ""
     rows = [("PROCESS", "NOT STEPS", "MOST OF IT")]
-    for each in worse[:MOST_PROCESSES]:
+    for each in worse[:MAX_PROCESSES]:
         rest = {kind: seconds for kind, seconds in each.spent.items() if kind != PRODUCTIVE}
         largest = max(rest, key=rest.__getitem__)
         most = f"{WORDS[largest]}, {units.seconds(rest[largest])}"

@@ -2,8 +2,8 @@
 
 What is where, in the order in which to read it:
 
-- bounded.py: parts of a document that fit into an answer, and pages of its lists
-- asking.py: runs a command of jaxtop, and returns its document with its age
+- size_limit.py: parts of a document that fit into an answer, and pages of its lists
+- command_runner.py: runs a command of jaxtop, and returns its document with its age
 - tools.py: what an assistant can ask
 - command.py: `jaxtop mcp`
 """

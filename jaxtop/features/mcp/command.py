@@ -30,7 +30,7 @@ def main(arguments: argparse.Namespace) -> int:
         from mcp.server.mcpserver.exceptions import ToolError
     except ImportError:
         raise UserError("`jaxtop mcp` needs mcp 2 or newer: pip install 'jaxtop[mcp]'") from None
-    from jaxtop.features.mcp.asking import CannotAnswer
+    from jaxtop.features.mcp.command_runner import NoReply
     from jaxtop.features.mcp.tools import Tools
 
     def as_tool(question: Callable[..., Any]) -> Callable[..., Any]:
@@ -38,7 +38,7 @@ def main(arguments: argparse.Namespace) -> int:
         async def answer(*given: Any, **named: Any) -> Any:
             try:
                 return await question(*given, **named)
-            except CannotAnswer as error:
+            except NoReply as error:
                 raise ToolError(str(error)) from None
 
         return answer

@@ -1,17 +1,17 @@
-"""What an assistant can ask. Each answer says of which moment it is, and is bounded."""
+"""The questions of an assistant. Each reply states its moment, and is bounded."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from jaxtop.features.mcp.asking import Asking, CannotAnswer, PrintedAnswer
-from jaxtop.features.mcp.bounded import MOST_BYTES, fitted, page
+from jaxtop.features.mcp.command_runner import CommandReply, CommandRunner, NoReply
+from jaxtop.features.mcp.size_limit import MAX_BYTES, fitted, page
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-LONGEST_WAIT_S, MOST_ITEMS = 120.0, 100
+LONGEST_WAIT_S, MAX_ITEMS = 120.0, 100
 # The document of a run has these lists; each other field of it is small.
 PARTS = (
     "runs", "groups", "findings", "unchecked", "hosts", "unmet", "meshes", "arrays", "programs", "compiles",
@@ -27,14 +27,14 @@ class Tools:
     def __init__(self, target: Sequence[str], options: Sequence[str]) -> None:
         """Answer for this target where none is named; the options say how it is reached."""
         self._target, self._options = tuple(target), tuple(options)
-        self._asking = Asking()
+        self._commands = CommandRunner()
         # One question at a time: each of them starts a process and may measure the run.
         self._turn = asyncio.Lock()
 
     async def runs(self) -> dict[str, Any]:
         """List the live runs of this user on this machine: name, id, processes, devices, target."""
-        answer = await self._ask("ls", "--json")
-        return {**answer.head(), **page(answer.document, 0, MOST_ITEMS)}
+        answer = await self._run("ls", "--json")
+        return {**answer.head(), **page(answer.document, 0, MAX_ITEMS)}
 
     async def status(self, target: str = "") -> dict[str, Any]:
         """Say in short how a run is: verdict, findings by severity, processes by state, its steps.
@@ -72,16 +72,16 @@ class Tools:
         could not be checked are listed with the reason: no finding does not mean that they hold.
         """
         wait = _clamped(wait_s, 0.0, LONGEST_WAIT_S)
-        answer = await self._ask(
+        answer = await self._run(
             "check", "--json", "--wait", f"{wait:g}", *self._words(target), measures_s=wait, fresh=offset == 0
         )
         document = answer.document
         return {
             **answer.head(),
             "verdict": document["verdict"],
-            **page(document["findings"], *_bounds(offset, limit), MOST_BYTES // 2),
+            **page(document["findings"], *_bounds(offset, limit), MAX_BYTES // 2),
             "checked": len(document["checked"]),
-            "unchecked": fitted(document["unchecked"], MOST_BYTES // 4),
+            "unchecked": fitted(document["unchecked"], MAX_BYTES // 4),
         }
 
     async def snapshot(
@@ -94,7 +94,7 @@ class Tools:
         one moment. Collectives are measured only while somebody watches: give `watch_s` 30 for them.
         """
         if part not in PARTS:
-            raise CannotAnswer(f"there is no part {part!r}; there are {', '.join(PARTS)}")
+            raise NoReply(f"there is no part {part!r}; there are {', '.join(PARTS)}")
         watch = _clamped(watch_s, 0.0, LONGEST_WAIT_S)
         answer = await self._snapshot(target, watch, fresh=offset == 0)
         return {**answer.head(), "part": part, **page(answer.document[part], *_bounds(offset, limit))}
@@ -107,7 +107,7 @@ class Tools:
         """
         wait = _clamped(wait_s, 1.0, LONGEST_WAIT_S)
         words = [_checked(each) for each in (a, b) if each]
-        answer = await self._ask(
+        answer = await self._run(
             "compare", "--json", "--wait", f"{wait:g}", *self._options, "--", *words, measures_s=3 * wait
         )
         found: dict[str, Any] = fitted({**answer.head(), **answer.document})
@@ -129,19 +129,19 @@ class Tools:
         wait = _clamped(wait_s, 0.0, LONGEST_WAIT_S)
         asked = [f"--mesh={each}" for each in meshes or ()]
         asked += [f"--devices={devices}"] * bool(devices) + [f"--memory={memory}"] * bool(memory)
-        answer = await self._ask(
+        answer = await self._run(
             "plan", "--json", f"--wait={wait:g}", *asked, *self._words(target), measures_s=wait
         )
         found: dict[str, Any] = fitted({**answer.head(), **answer.document})
         return found
 
-    async def _snapshot(self, target: str, watch: float, *, fresh: bool) -> PrintedAnswer:
+    async def _snapshot(self, target: str, watch: float, *, fresh: bool) -> CommandReply:
         watching = ("--watch", f"{watch:g}") if watch else ()
-        return await self._ask("snapshot", *watching, *self._words(target), measures_s=watch, fresh=fresh)
+        return await self._run("snapshot", *watching, *self._words(target), measures_s=watch, fresh=fresh)
 
-    async def _ask(self, *words: str, measures_s: float = 0.0, fresh: bool = True) -> PrintedAnswer:
+    async def _run(self, *words: str, measures_s: float = 0.0, fresh: bool = True) -> CommandReply:
         async with self._turn:
-            return await self._asking.ask(*words, measures_s=measures_s, fresh=fresh)
+            return await self._commands.run(*words, measures_s=measures_s, fresh=fresh)
 
     def _words(self, target: str) -> list[str]:
         """Return the target as a command takes it, with the options for the one of the server."""
@@ -152,7 +152,7 @@ class Tools:
 def _checked(target: str) -> str:
     """Return a target that an assistant names. Shorthands start commands: only who starts the server may."""
     if "://" in target:
-        raise CannotAnswer(f"{target!r}: only `jaxtop mcp TARGET` itself may be started for such a target")
+        raise NoReply(f"{target!r}: only `jaxtop mcp TARGET` itself may be started for such a target")
     return target
 
 
@@ -161,4 +161,4 @@ def _clamped(value: float, least: float, most: float) -> float:
 
 
 def _bounds(offset: int, limit: int) -> tuple[int, int]:
-    return max(0, offset), min(max(1, limit), MOST_ITEMS)
+    return max(0, offset), min(max(1, limit), MAX_ITEMS)

@@ -12,7 +12,7 @@ from jaxtop.cli.errors import UserError
 from jaxtop.cli.machine.processes import end_with_sigterm
 from jaxtop.cli.serving.http_server import HttpRequest, HttpServer, Page
 from jaxtop.cli.serving.listening import Protection, add_tls_arguments, address, is_port
-from jaxtop.cli.serving.watched import WatchedCluster
+from jaxtop.cli.serving.watched_cluster import WatchedCluster
 from jaxtop.cli.text.formats import JSON as JSON_FORMAT
 from jaxtop.cli.text.formats import written
 from jaxtop.cli.text.words import note, number
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 PORT = 9410
 JSON, TEXT = "application/json", "text/plain"
 # Ports of targets that a client may ask for at once.
-MOST_PORTS = 16
+MAX_PORTS = 16
 _INTERVAL = number("between 1 and 3600 seconds", 1, 3600)
 
 
@@ -149,7 +149,7 @@ def pages(watched: WatchedCluster, detail: str) -> Pages:
 
     def http_sd(asked: HttpRequest) -> Page:
         ports = asked.query.get("port", [])
-        if not 0 < len(ports) <= MOST_PORTS or not all(map(is_port, ports)):
+        if not 0 < len(ports) <= MAX_PORTS or not all(map(is_port, ports)):
             return Page(b"name the ports to scrape, such as /http_sd?port=9100&port=9400\n", TEXT, 400)
         return Page(_json(machines(*watched.copy(), ports)).encode(), JSON)
 

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 SHORTEST_S, LONGEST_S = 0.5, 3600.0
 WAITS = "waits until jax is used and the agent serves"
-_current: Live | None = None
+_current: LiveSummary | None = None
 
 
-def live(target: str | None = None, *, every: float = 2.0, idle: float = 300.0) -> Live:
+def live(target: str | None = None, *, every: float = 2.0, idle: float = 300.0) -> LiveSummary:
     """Show a summary of a run, with its findings, in this cell; outside a notebook, print it when it changes.
 
     Args:
@@ -35,11 +35,11 @@ def live(target: str | None = None, *, every: float = 2.0, idle: float = 300.0) 
     if _current is not None:
         _current.stop()
     shell = _notebook()
-    _current = Live(target, every, idle, _Text() if shell is None else _Cell(shell))
+    _current = LiveSummary(target, every, idle, _Text() if shell is None else _Cell(shell))
     return _current
 
 
-class Live:
+class LiveSummary:
     """A summary that follows a run until it is stopped."""
 
     def __init__(self, target: str | None, every: float, idle: float, place: _Text | _Cell) -> None:

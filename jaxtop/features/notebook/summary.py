@@ -20,7 +20,7 @@ from jaxtop.model import (
     steps_of,
 )
 from jaxtop.model.findings.advice import advice_outside
-from jaxtop.model.findings.words import costs
+from jaxtop.model.findings.sentences import costs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from jaxtop.model import Cluster, Finding
 
 # The findings that are written out.
-MOST_FINDINGS = 8
+MAX_FINDINGS = 8
 _COLOURS = {Severity.CRITICAL: "#d73a49", Severity.WARNING: "#b08800", Severity.INFO: "#0366d6"}
 
 
@@ -47,7 +47,7 @@ class NotebookSummary(NamedTuple):
 
     def to_text(self) -> str:
         lines = [f"{self.title}: {', '.join(self.facts)}", self.verdict]
-        for each in self.findings[:MOST_FINDINGS]:
+        for each in self.findings[:MAX_FINDINGS]:
             head, *rest = _words(each)
             lines += [f"{each.severity.sign} {head}: {rest[0]}", *(f"    {words}" for words in rest[1:])]
         return "\n".join([*lines, *self._more()])
@@ -55,7 +55,7 @@ class NotebookSummary(NamedTuple):
     def to_html(self) -> str:
         lines = [f"<div><b>{escape(self.title)}</b> {escape(' · '.join(self.facts))}</div>"]
         lines.append(f"<div>{escape(self.verdict)}</div>")
-        for each in self.findings[:MOST_FINDINGS]:
+        for each in self.findings[:MAX_FINDINGS]:
             head, text, *rest = map(escape, _words(each))
             style = f"border-left: 3px solid {_COLOURS[each.severity]}; margin: 4px 0; padding-left: 8px"
             small = "".join(f"<br><small>{words}</small>" for words in rest)
@@ -63,7 +63,7 @@ class NotebookSummary(NamedTuple):
         return "".join([*lines, *(f"<div>{escape(words)}</div>" for words in self._more())])
 
     def _more(self) -> list[str]:
-        left = len(self.findings) - MOST_FINDINGS
+        left = len(self.findings) - MAX_FINDINGS
         return [f"and {left} more; jaxtop check lists all"] if left > 0 else []
 
 

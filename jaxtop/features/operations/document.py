@@ -1,4 +1,4 @@
-"""Where the time of programs goes, as values of the JSON document."""
+"""The time of programs by operation, as values of the JSON document."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ LETTERS = {
 }  # fmt: skip
 OTHER = "O"
 # The bar of a line that also has words.
-SHORT_BAR, LEAST_BAR = 30, 10
+SHORT_BAR, MIN_BAR = 30, 10
 
 
 def kinds_bar(kinds: Mapping[str, float], width: int, ink: Ink) -> Text:
@@ -71,7 +71,7 @@ def program_lines(moment: Moment, program: ProgramView, width: int, ink: Ink) ->
 
 def bar_line(time: ProgramTime, width: int, ink: Ink) -> Text:
     """Return the bar of a program with as much of its legend as fits behind it."""
-    line = kinds_bar(time.kinds, max(LEAST_BAR, min(SHORT_BAR, width // 3)), ink)
+    line = kinds_bar(time.kinds, max(MIN_BAR, min(SHORT_BAR, width // 3)), ink)
     append_fitting(line, kinds_legend(time.kinds, ink), width)
     return line
 

@@ -1,4 +1,4 @@
-"""Where the time of a program goes: its operations over all hosts and devices, and what bounds each.
+"""The time of a program by operation, over all hosts and devices, and the bound of each operation.
 
 Times are those of the last window of each process that showed operations.
 """

@@ -1,4 +1,4 @@
-"""What the devices of a process can do in a second: as a probe measured it, else as it is published."""
+"""The peak rates of the devices of a process: as a probe measured them, else as they are published."""
 
 from __future__ import annotations
 

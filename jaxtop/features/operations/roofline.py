@@ -23,8 +23,12 @@ if TYPE_CHECKING:
     from jaxtop.features.operations.model import OperationView, ProgramTime
     from jaxtop.tui.draw.ink import Ink
 
-# The least size of the panel, and the characters of a label below.
-LEAST_WIDTH, LEAST_HEIGHT, LABEL = 40, 8, 10
+# The least width of the panel.
+MIN_WIDTH = 40
+# The least height of the panel.
+MIN_HEIGHT = 8
+# The width of a label below.
+LABEL = 10
 POINT, CHOSEN, RIDGE = "●", "◆", "▲"
 NO_RATES = "not drawn: what the device can do in a second is unknown; measure it with `jaxtop probe`"
 NO_POINTS = "not drawn: the compiler's text gives no operation both flops and bytes"
@@ -33,7 +37,7 @@ NO_POINTS = "not drawn: the compiler's text gives no operation both flops and by
 @lru_cache(maxsize=4)
 def roofline(time: ProgramTime, chosen: OperationView, ink: Ink, width: int, height: int) -> list[Text]:
     """Return the panel; a sentence where the roofline cannot be drawn, and nothing without room."""
-    if width < LEAST_WIDTH or height < LEAST_HEIGHT:
+    if width < MIN_WIDTH or height < MIN_HEIGHT:
         return []
     flops, moved = time.rates.flops, time.rates.bytes
     points = _points(time)
@@ -65,7 +69,7 @@ def ridge_line(time: ProgramTime, chosen: OperationView, ink: Ink, width: int) -
     """Return the roofline as one line: operations on the left of the ridge are memory-bound."""
     flops, moved, points = time.rates.flops, time.rates.bytes, _points(time)
     before, after = "memory ", " compute"
-    if not flops or not moved or not points or width < LEAST_WIDTH:
+    if not flops or not moved or not points or width < MIN_WIDTH:
         return []
     intensities = [flops / moved, *map(_intensity, points)]
     across = min(intensities) / 2, max(intensities) * 2

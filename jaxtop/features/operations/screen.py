@@ -31,10 +31,16 @@ if TYPE_CHECKING:
     from jaxtop.tui.core.moment import Moment
     from jaxtop.tui.core.palette import Palette
 
-# The table keeps this share of the lines, if it has as many rows, and at least this many rows. The lines
-# around are the summary, the header and the line above the pane. A lower pane than this is hidden. The last
-# number is the lines of facts alone.
-ROWS, LEAST_ROWS, AROUND, LEAST_PANE, FACTS = 0.45, 6, 3, 7, 9
+# The share of the lines that the table keeps.
+TABLE_SHARE = 0.45
+# The fewest rows that the table keeps.
+MIN_ROWS = 6
+# The lines of the summary, of the header and above the pane.
+SURROUNDING_LINES = 3
+# A lower pane is hidden.
+MIN_PANE_LINES = 7
+# The lines of the facts alone.
+FACT_LINES = 9
 
 
 def _name_colour(row: OperationRow, palette: Palette) -> str | None:
@@ -133,9 +139,9 @@ class OperationsScreen(TablePane[Table[OperationRow]]):
         row, height = self.table.row, self.size.height
         # Without its rates a device has no roofline, and the facts need little.
         is_drawn = row is not None and row.time.rates.flops and row.time.rates.bytes
-        most = int(ROWS * height) if is_drawn else height - AROUND - FACTS
-        left = height - AROUND - min(len(self._rows), max(LEAST_ROWS, most))
-        self.set_class(row is None or left < LEAST_PANE, "low")
+        most = int(TABLE_SHARE * height) if is_drawn else height - SURROUNDING_LINES - FACT_LINES
+        left = height - SURROUNDING_LINES - min(len(self._rows), max(MIN_ROWS, most))
+        self.set_class(row is None or left < MIN_PANE_LINES, "low")
         if row is None:
             self._program.set_text(Text())
             return

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop.base import units
 from jaxtop.features.planning import pane as draw
-from jaxtop.features.planning.model import words as in_words
+from jaxtop.features.planning.model import sentences as in_words
 from jaxtop.features.planning.model.plan import Goal
 from jaxtop.tui.draw.table import NONE, Column, figure_column, words_column
 
@@ -95,16 +95,20 @@ _LAST: tuple[Column[PlanRow], ...] = (
     _interval("state", "state", 9, lambda row: row.candidate.state_bytes, draw.size),
     words_column("changes", "changes", 30, lambda row: row.changes, flexible=True),
 )
-# The width of the first column, and the most that the columns of words may have.
-NARROW, MOST_MESH, MOST_COMMUNICATION = 18, 48, 40
+# The width of the first column.
+NAME_WIDTH = 18
+# The most width of the column of meshes.
+MAX_MESH_WIDTH = 48
+# The most width of the column of communication.
+MAX_COMMUNICATION_WIDTH = 40
 
 
 def columns(
     width: int,
     goal: Goal = Goal.THROUGHPUT,
     unit: str = "",
-    mesh: int = NARROW,
-    communication: int = NARROW,
+    mesh: int = NAME_WIDTH,
+    communication: int = NAME_WIDTH,
     *,
     has_limit: bool = True,
 ) -> tuple[Column[PlanRow], ...]:
@@ -121,7 +125,7 @@ def columns(
         words_column(
             "mesh",
             "mesh",
-            max(NARROW, min(mesh, MOST_MESH, width // 4)),
+            max(NAME_WIDTH, min(mesh, MAX_MESH_WIDTH, width // 4)),
             lambda row: in_words.label(row.candidate),
             flexible=True,
         ),
@@ -131,7 +135,7 @@ def columns(
         words_column(
             "communication",
             "communication",
-            max(NARROW, min(communication, MOST_COMMUNICATION)),
+            max(NAME_WIDTH, min(communication, MAX_COMMUNICATION_WIDTH)),
             lambda row: draw.communication(row.candidate),
         ),
         *_LAST,

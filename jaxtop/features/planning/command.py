@@ -15,7 +15,7 @@ from jaxtop.cli.reading.gather import measured
 from jaxtop.cli.text.formats import JSON, add_formats
 from jaxtop.cli.text.words import legible, note, number
 from jaxtop.features.planning import compile as plan_compile
-from jaxtop.features.planning.model.asking import parse_bytes, parse_count, parse_mesh, parse_rule
+from jaxtop.features.planning.model.arguments import parse_bytes, parse_count, parse_mesh, parse_rule
 from jaxtop.features.planning.model.plan import CannotPlan, Goal, NeverPlannable, PlanRequest
 from jaxtop.store import saved_probe
 
@@ -130,7 +130,7 @@ def _check(asked: PlanRequest, arguments: argparse.Namespace) -> int:
         or asked != PlanRequest(asked.meshes)
     ):
         raise CannotPlan("--check runs the demo's model as it is: give it --mesh or --json, and nothing else")
-    return plan_check.main(asked.meshes, _Enough, as_json=arguments.format == JSON)
+    return plan_check.main(asked.meshes, _PlanInputsCheck, as_json=arguments.format == JSON)
 
 
 def _plan_recording(files: list[Path], asked: PlanRequest, arguments: argparse.Namespace) -> int:
@@ -153,7 +153,7 @@ def _plan_live(asked: PlanRequest, arguments: argparse.Namespace) -> int:
     tuning = settings.load().tuning
     source = targets.open_source(arguments)
     cluster, now, notes = measured(
-        source, arguments.wait, tuning, _Enough(), CANNOT, with_peaks=arguments.peaks
+        source, arguments.wait, tuning, _PlanInputsCheck(), CANNOT, with_peaks=arguments.peaks
     )
     try:
         status = _print(_today(cluster, now), asked, now, arguments)
@@ -181,7 +181,7 @@ def _today(cluster: Cluster, now: float) -> Today:
     return today(cluster, now, probe=saved_probe.last())
 
 
-class _Enough:
+class _PlanInputsCheck:
     """Says whether what a plan is made of has been measured; looks at it once a second."""
 
     def __init__(self) -> None:

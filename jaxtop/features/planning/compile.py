@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 LIMIT = 60.0
 # The newest programs of one name that are looked at, and the largest file that is read.
-MOST_FILES, LARGEST_FILE = 8, 1 << 30
+MAX_FILES, LARGEST_FILE = 8, 1 << 30
 DUMPED = re.compile(r"jax_ir(\d+)_(.+)_compile\.mlir")
 HOW = "start the run with JAX_DUMP_IR_TO=FOLDER, and name that folder"
 
@@ -110,4 +110,4 @@ def _dumped(folder: Path, today: Today) -> list[Path]:
     if not numbered:
         has = f", it has {', '.join(sorted(others)[:5])}" if others else ""
         raise UserError(f"--compile: no program {name} in {folder}{has}; {HOW}")
-    return [each for _, _, each in sorted(numbered, reverse=True)[:MOST_FILES]]
+    return [each for _, _, each in sorted(numbered, reverse=True)[:MAX_FILES]]

@@ -35,10 +35,10 @@ STARTING = 180.0
 # The part of the machine's free memory that the compiler may take.
 MEMORY_SHARE = 0.5
 # JAX takes CPU devices beyond this for those of another process.
-MOST_DEVICES = 2048
+MAX_DEVICES = 2048
 PROCESS = ("-m", "jaxtop_agent.planning")
 # After this many candidates in a row that ended their process, the rest are not tried.
-MOST_KILLED = 2
+MAX_KILLED = 2
 
 
 class Compiler:
@@ -58,8 +58,8 @@ class Compiler:
         """Return the result for each candidate, in order."""
         processes.end_with_sigterm()
         for number, each in enumerate(self._asked.wanted):
-            if _devices(each.axes) > MOST_DEVICES:
-                self._found[number] = compilations.not_compiled(f"it has more than {MOST_DEVICES} devices")
+            if _devices(each.axes) > MAX_DEVICES:
+                self._found[number] = compilations.not_compiled(f"it has more than {MAX_DEVICES} devices")
         try:
             self._run_until_done()
         finally:
@@ -69,7 +69,7 @@ class Compiler:
 
     def _run_until_done(self) -> None:
         killed = 0
-        while killed < MOST_KILLED:
+        while killed < MAX_KILLED:
             left = [number for number in range(len(self._asked.wanted)) if number not in self._found]
             if not left:
                 return

@@ -19,7 +19,7 @@ from jaxtop.cli.errors import UserError
 from jaxtop.cli.machine import processes
 from jaxtop.cli.reading.gather import measured
 from jaxtop.cli.text.words import aligned, note
-from jaxtop.features.planning.model.asking import mesh_as_typed, parse_mesh
+from jaxtop.features.planning.model.arguments import mesh_as_typed, parse_mesh
 from jaxtop.features.planning.model.plan import CannotPlan
 from jaxtop.features.planning.report import memory_in_words, step_in_words
 from jaxtop.model.tuning import AS_DECLARED
@@ -75,7 +75,7 @@ def main(asked: Sequence[Axes], is_enough: Callable[[], Enough], *, as_json: boo
 
 def _check(meshes: Sequence[Axes], is_enough: Callable[[], Enough]) -> Iterator[Check]:
     """Run the demo on each mesh; yield what was predicted from the first, and what was measured."""
-    from jaxtop.features.planning.model.alike import RunArrays  # imported late: errors must be fast
+    from jaxtop.features.planning.model.array_kinds import RunArrays  # imported late: errors must be fast
     from jaxtop.features.planning.model.planner import predict
 
     missing = [name for name in ("jax", "optax") if find_spec(name) is None]

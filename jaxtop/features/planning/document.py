@@ -8,7 +8,7 @@ import msgspec
 
 from jaxtop import __version__
 from jaxtop.base.times import timestamp
-from jaxtop.features.planning.model.asking import rule_as_typed, spec_in_words
+from jaxtop.features.planning.model.arguments import rule_as_typed, spec_in_words
 
 if TYPE_CHECKING:
     from jaxtop.features.planning.model.plan import Candidate, Move, PlacedArray, Plan

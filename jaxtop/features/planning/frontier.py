@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from jaxtop.features.planning.model.plan import Candidate, Plan
     from jaxtop.tui.draw.ink import Ink
 
-LEAST_WIDTH, LEAST_HEIGHT = 40, 9
+MIN_WIDTH, MIN_HEIGHT = 40, 9
 # The characters of a label of the scale of memory, and the share that scales go beyond the largest figure.
 LABEL, BEYOND = 14, 1.06
 TODAY, CHOSEN, LIMIT = "○", "◆", "╎"
@@ -27,7 +27,7 @@ TODAY, CHOSEN, LIMIT = "○", "◆", "╎"
 SIGNS = {True: ("●", "fits"), None: ("◐", "perhaps"), False: ("×", "does not fit")}
 
 
-class _Placed(NamedTuple):
+class _PlotPoint(NamedTuple):
     bytes: float
     ms: float
     candidate: Candidate
@@ -35,10 +35,10 @@ class _Placed(NamedTuple):
 
 def frontier(plan: Plan, chosen: Hashable, ink: Ink, width: int, height: int) -> list[Text]:
     """Return the panel; a sentence if no candidate has both figures, and nothing without room."""
-    if width < LEAST_WIDTH or height < LEAST_HEIGHT:
+    if width < MIN_WIDTH or height < MIN_HEIGHT:
         return []
     points = [
-        _Placed(each.memory_bytes.middle, each.step_ms.middle, each)
+        _PlotPoint(each.memory_bytes.middle, each.step_ms.middle, each)
         for each in plan.candidates
         if each.memory_bytes is not None and each.step_ms is not None
     ]

@@ -8,7 +8,7 @@ from rich import get_console
 from rich.text import Text
 
 from jaxtop.base import units
-from jaxtop.features.planning.model import words
+from jaxtop.features.planning.model import sentences
 from jaxtop.tui.core import text
 from jaxtop.tui.draw.panes.facts import pairs
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 SURE, POSSIBLE, LIMIT = "█", "▒", "│"
 STEP, EXACT = "━", "◆"
 # Of the arrays of a candidate the largest are listed.
-MOST_ARRAYS = 200
+MAX_ARRAYS = 200
 # A line wraps at this width at least.
-LEAST_WORDS = 10
+MIN_WORDS = 10
 
 
 class Scales(NamedTuple):
@@ -85,7 +85,7 @@ def _place(value: float, end: float, width: int) -> int:
 
 
 def size(interval: Interval | None) -> str:
-    return units.NA if interval is None else words.between(*map(units.size, interval))
+    return units.NA if interval is None else sentences.between(*map(units.size, interval))
 
 
 def milliseconds(value: float) -> str:
@@ -93,12 +93,12 @@ def milliseconds(value: float) -> str:
 
 
 def step(interval: Interval | None) -> str:
-    return units.NA if interval is None else words.between(*map(milliseconds, interval))
+    return units.NA if interval is None else sentences.between(*map(milliseconds, interval))
 
 
 def communication(candidate: Candidate) -> str:
     """Return the time of communication by axis, the longest first."""
-    found = words.communication(candidate)
+    found = sentences.communication(candidate)
     if found is None:
         return units.NA
     longest = sorted(found.items(), key=lambda each: -each[1])
@@ -116,7 +116,7 @@ def summary(plan: Plan, ink: Ink, *, is_planning: bool, run: str = "") -> Text:
     errors = [f"{name} {abs(error):.0%}" for name, error in plan.error_of_today.items()]
     facts = [
         *([("", text.printable(run))] if run else []),
-        ("for", f"{plan.goal.value}, {words.ORDER[plan.goal]}"),
+        ("for", f"{plan.goal.value}, {sentences.ORDER[plan.goal]}"),
         _limit(plan),
         *([("prediction error", ", ".join(errors))] if errors else []),
         *([("", "planning…")] if is_planning else []),
@@ -136,7 +136,7 @@ class _Line(NamedTuple):
 
     def wrapped(self, width: int) -> Iterator[Text]:
         indent = len(self.lead) + self.more
-        for number, row in enumerate(self.words.wrap(get_console(), max(LEAST_WORDS, width - indent))):
+        for number, row in enumerate(self.words.wrap(get_console(), max(MIN_WORDS, width - indent))):
             yield Text(" " * indent if number else self.lead).append_text(row)
 
 
@@ -170,13 +170,13 @@ def _line(line: str, style: str | Style = "", indent: int = 2) -> _Line:
 
 def _move(number: int, move: Move, ink: Ink) -> list[_Line]:
     title = Text(text.printable(move.title))
-    title.append(f"  {words.gains(move, units.size, milliseconds)}", ink.note)
+    title.append(f"  {sentences.gains(move, units.size, milliseconds)}", ink.note)
     return [_Line(f"  {number}. ", title), _line(move.change, ink.accent, 5)]
 
 
 def explained(candidate: Candidate, plan: Plan, ink: Ink, width: int) -> Text:
     """Return where each figure of a candidate comes from, in lines of this width."""
-    lines = [_titled(f"Where the figures of {words.label(candidate)} come from (Esc goes back)", ink)]
+    lines = [_titled(f"Where the figures of {sentences.label(candidate)} come from (Esc goes back)", ink)]
     for each in candidate.basis:
         line = _line(f"{each.figure} {each.value}")
         line.words.append(text.printable(f"  {each.source}"), ink.note)
@@ -188,7 +188,7 @@ def explained(candidate: Candidate, plan: Plan, ink: Ink, width: int) -> Text:
         lines += [_BLANK, _titled("Moves worth making", ink)]
         for number, move in enumerate(plan.moves, 1):
             lines += [*_move(number, move, ink), _line(move.why, ink.note, 5)]
-    if words.largest(candidate):
+    if sentences.largest(candidate):
         lines += [_BLANK, _titled("Named arrays on the fullest device", ink), *_arrays(candidate, ink)]
     return Text("\n").join(row for line in lines for row in line.wrapped(width))
 
@@ -198,10 +198,10 @@ def _section(title: str, texts: tuple[str, ...], ink: Ink) -> list[_Line]:
 
 
 def _arrays(candidate: Candidate, ink: Ink) -> Iterator[_Line]:
-    largest = words.largest(candidate)
-    for placed in largest[:MOST_ARRAYS]:
+    largest = sentences.largest(candidate)
+    for placed in largest[:MAX_ARRAYS]:
         yield _array(placed, ink)
-    if rest := len(largest[MOST_ARRAYS:]):
+    if rest := len(largest[MAX_ARRAYS:]):
         yield _line(f"and {rest:,} smaller ones", ink.note)
 
 
@@ -210,9 +210,9 @@ def _array(placed: PlacedArray, ink: Ink) -> _Line:
     both = tensor.bytes_per_device, placed.bytes_per_device
     before, after = (units.size(each * tensor.count) for each in both)
     held = after if before == after else f"{before} → {after}"
-    kind = f"{tensor.dtype} {words.shape(tensor)}"
+    kind = f"{tensor.dtype} {sentences.shape(tensor)}"
     line = Text(text.printable(tensor.name or units.NA))
-    line.append(text.printable(f"  {kind}  {words.spec(placed)}"), ink.note)
+    line.append(text.printable(f"  {kind}  {sentences.spec(placed)}"), ink.note)
     if placed.note:
         line.append(f"  {text.printable(placed.note)}", ink.style(ink.palette.warning))
     return _Line(f"  {held:>15}  ", line, 0)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from jaxtop.base.names import legible
 from jaxtop.base.units import in_bytes, in_ms
-from jaxtop.features.planning.model import words
-from jaxtop.features.planning.model.asking import mesh_as_typed, rule_as_typed
+from jaxtop.features.planning.model import sentences
+from jaxtop.features.planning.model.arguments import mesh_as_typed, rule_as_typed
 from jaxtop.features.planning.model.plan import Goal
 from jaxtop.features.planning.model.times.timing import OVERLAP
 
@@ -19,24 +19,25 @@ if TYPE_CHECKING:
 
     from jaxtop.features.planning.model.plan import Candidate, Interval, Move, PlacedArray, Plan
 
-NARROWEST, WIDEST = 40, 250
+MIN_WIDTH = 40
+MAX_WIDTH = 250
 # Of each candidate without --explain.
-MOST_CHANGES = 3
+MAX_CHANGES = 3
 # Of the arrays of a candidate with --explain, the largest.
-MOST_ARRAYS = 12
+MAX_ARRAYS = 12
 # A space at which no line is broken.
-_TOGETHER = "\u00a0"
+_NO_BREAK_SPACE = "\u00a0"
 
 
 def to_text(plan: Plan, width: int, *, explained: bool = False) -> str:
     """Return the plan in lines of at most this width; `explained` adds where each number comes from."""
-    width = min(max(width, NARROWEST), WIDEST)
+    width = min(max(width, MIN_WIDTH), MAX_WIDTH)
     simulated = "simulated " * plan.is_limit_simulated
     limit = "no limit known"
     if plan.limit_bytes is not None:
         limit = f"{simulated}limit {in_bytes(plan.limit_bytes)} a device"
     measured = f" ({in_ms(plan.step_ms_today)} a step)" if plan.step_ms_today is not None else ""
-    head = f"{plan.name or plan.run}: today's layout{measured}, then {words.ORDER[plan.goal]}; {limit}"
+    head = f"{plan.name or plan.run}: today's layout{measured}, then {sentences.ORDER[plan.goal]}; {limit}"
     lines = [*_wrapped(head, width), "", *_candidates(plan, width)]
     if explained:
         for each in plan.candidates:
@@ -67,7 +68,7 @@ def _candidates(plan: Plan, width: int) -> Iterator[str]:
             yield from _row([value for _, value in row], widths)
         else:
             yield from _block(row, width)
-        shown = candidate.changes[:MOST_CHANGES]
+        shown = candidate.changes[:MAX_CHANGES]
         for change in shown:
             yield from _wrapped(change, width, 4)
         if rest := len(candidate.changes) - len(shown):
@@ -92,71 +93,73 @@ def _taken(widths: Sequence[int]) -> int:
 def _row(values: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
     cells = [wrap(value, room) for value, room in zip(values, widths, strict=True)]
     for line in zip_longest(*cells, fillvalue=""):
-        yield "  ".join(map(str.ljust, line, widths)).replace(_TOGETHER, " ").rstrip()
+        yield "  ".join(map(str.ljust, line, widths)).replace(_NO_BREAK_SPACE, " ").rstrip()
 
 
 def _block(row: Sequence[tuple[str, str]], width: int) -> Iterator[str]:
     """Yield the facts of a candidate on lines of their own, where a table has no room."""
     (_, label), *facts = row
-    yield from _wrapped(label.replace(_TOGETHER, " "), width)
+    yield from _wrapped(label.replace(_NO_BREAK_SPACE, " "), width)
     titles = max(len(title) for title, _ in facts)
     for title, value in facts:
         first, *more = wrap(value, width - titles - 4)
         for line in (f"  {title:<{titles}}  {first}", *(" " * (titles + 4) + each for each in more)):
-            yield line.replace(_TOGETHER, " ")
+            yield line.replace(_NO_BREAK_SPACE, " ")
 
 
 def _facts(candidate: Candidate, plan: Plan) -> list[tuple[str, str]]:
     """Return the titles and values of a candidate's cells."""
-    shown = words.communication(candidate)
+    shown = sentences.communication(candidate)
     communication = [_together(f"{axis} ~{in_ms(taken)}") for axis, taken in (shown or {}).items()]
     found = [
         ("mesh", " + ".join(map(_together, _label(candidate).split(" + ")))),
         ("devices", f"{candidate.devices:,}"),
         ("state", memory_in_words(candidate.state_bytes)),
         ("memory", memory_in_words(candidate.memory_bytes)),
-        ("fits", words.fits(candidate, plan)),
+        ("fits", sentences.fits(candidate, plan)),
         ("step", step_in_words(candidate.step_ms)),
-        ("communication", ", ".join(communication) or (words.UNKNOWN if shown is None else "none")),
+        ("communication", ", ".join(communication) or (sentences.UNKNOWN if shown is None else "none")),
     ]
     if plan.goal is Goal.ENERGY:
         energy = candidate.energy
-        worded = words.UNKNOWN if energy is None else _together(f"~{energy:.3g} {plan.energy_unit}")
+        worded = sentences.UNKNOWN if energy is None else _together(f"~{energy:.3g} {plan.energy_unit}")
         found.insert(-1, ("energy", worded))
     return found
 
 
 def _label(candidate: Candidate) -> str:
-    return legible(words.label(candidate))
+    return legible(sentences.label(candidate))
 
 
 def _together(text: str) -> str:
     """Return the text so that no line ends within it."""
-    return legible(text).replace(" ", _TOGETHER)
+    return legible(text).replace(" ", _NO_BREAK_SPACE)
 
 
 def memory_in_words(interval: Interval | None) -> str:
     """Return an interval of memory such as `3.1–3.6 GiB`."""
     return (
-        words.UNKNOWN if interval is None else words.between(in_bytes(interval.low), in_bytes(interval.high))
+        sentences.UNKNOWN
+        if interval is None
+        else sentences.between(in_bytes(interval.low), in_bytes(interval.high))
     )
 
 
 def step_in_words(interval: Interval | None) -> str:
     """Return an interval of times such as `12.1–15.3 ms`; a single value is an estimate."""
     if interval is None:
-        return words.UNKNOWN
+        return sentences.UNKNOWN
     low, high = map(in_ms, interval)
-    return f"~{low}" if low == high else words.between(low, high)
+    return f"~{low}" if low == high else sentences.between(low, high)
 
 
 def _explained(candidate: Candidate, width: int) -> Iterator[str]:
     for each in candidate.basis:
         yield from _wrapped(f"{each.figure} {each.value}: {each.source}", width, 2)
-    largest = words.largest(candidate)
-    for placed in largest[:MOST_ARRAYS]:
+    largest = sentences.largest(candidate)
+    for placed in largest[:MAX_ARRAYS]:
         yield from _wrapped(_placed(placed), width, 2)
-    if rest := len(largest[MOST_ARRAYS:]):
+    if rest := len(largest[MAX_ARRAYS:]):
         yield from _wrapped(f"and {rest} smaller ones: --explain --json lists all arrays", width, 2)
 
 
@@ -164,7 +167,7 @@ def _placed(placed: PlacedArray) -> str:
     tensor = placed.tensor
     held = in_bytes(placed.bytes_per_device * tensor.count)
     note = f" ({placed.note})" * bool(placed.note)
-    return f"{tensor.name} {tensor.dtype} {words.shape(tensor)}: {words.spec(placed)}, {held}{note}"
+    return f"{tensor.name} {tensor.dtype} {sentences.shape(tensor)}: {sentences.spec(placed)}, {held}{note}"
 
 
 def _assumptions(plan: Plan) -> Iterator[str]:
@@ -184,7 +187,7 @@ def _assumptions(plan: Plan) -> Iterator[str]:
 
 
 def _move(number: int, move: Move, width: int) -> Iterator[str]:
-    worth = words.gains(move, in_bytes, in_ms)
+    worth = sentences.gains(move, in_bytes, in_ms)
     indent = len(f"{number}. ")
     yield from _wrapped(f"{number}. {move.title}: {worth}", width, indent, hang=-indent)
     yield from _wrapped(move.change, width, indent)

@@ -18,8 +18,8 @@ from jaxtop.base import debuglog
 from jaxtop.base.clock import steady
 from jaxtop.features.planning import pane as draw
 from jaxtop.features.planning.columns import PlanRow, columns
-from jaxtop.features.planning.frontier import LEAST_HEIGHT, frontier
-from jaxtop.features.planning.model import words as in_words
+from jaxtop.features.planning.frontier import MIN_HEIGHT, frontier
+from jaxtop.features.planning.model import sentences as in_words
 from jaxtop.features.planning.model.plan import CannotPlan, Goal, PlanRequest
 from jaxtop.tui.core import text
 from jaxtop.tui.draw.panes.facts import fitted, joined
@@ -38,17 +38,23 @@ if TYPE_CHECKING:
     from jaxtop.features.planning.model.plan import Plan
     from jaxtop.tui.core.moment import Moment
 
-# The pane takes at most this share of the lines. With less than ABOVE left for the table it is hidden.
-PANE, LEAST_PANE, ABOVE = 0.4, 4, 8
-# The least rows of a table with a picture below; the summary, the header and the line above the pane.
-LEAST_ROWS, AROUND = 4, 3
+# The most of the lines that the pane takes.
+PANE_SHARE = 0.4
+# The fewest lines of the pane.
+MIN_PANE_LINES = 4
+# With fewer lines left for the table, the pane is hidden.
+MIN_TABLE_LINES = 8
+# The fewest rows of a table with a picture below.
+MIN_ROWS = 4
+# The lines of the summary, of the header and above the pane.
+SURROUNDING_LINES = 3
 # Step times change all the time. While nothing else does, a plan is made again after this many seconds.
 REFRESH = 10.0
 # Planning takes at most this share of the time.
-BUSY = 0.1
+PLANNING_TIME_SHARE = 0.1
 
 
-class _Made(NamedTuple):
+class _PlanInputs(NamedTuple):
     """What a plan is made from: the goal, objects that are replaced when they change, and the time."""
 
     goal: Goal
@@ -56,7 +62,7 @@ class _Made(NamedTuple):
     changes: int
     at: float
 
-    def is_like(self, other: _Made) -> bool:
+    def is_like(self, other: _PlanInputs) -> bool:
         """Return whether a plan made from these would be about the same."""
         is_same = len(self.inputs) == len(other.inputs) and all(map(is_, self.inputs, other.inputs))
         return is_same and (self.changes == other.changes or 0 <= self.at - other.at < REFRESH)
@@ -125,7 +131,7 @@ class PlanScreen(TablePane[Table[PlanRow]]):
         self._goal = Goal.THROUGHPUT
         self._plan: Plan | None = None
         self._why_not = ""
-        self._made: _Made | None = None
+        self._made: _PlanInputs | None = None
         # When the next plan may be made.
         self._not_before = 0.0
         # What the explanation was written from.
@@ -156,7 +162,7 @@ class PlanScreen(TablePane[Table[PlanRow]]):
             return
         programs = [view.host.programs for view in moment.host_views]
         inputs = (moment.probe, moment.array_views, moment.collective_views, self._run, *programs)
-        made = _Made(self._goal, inputs, moment.cluster.changes, moment.now)
+        made = _PlanInputs(self._goal, inputs, moment.cluster.changes, moment.now)
         last = self._made
         is_same_goal = last is not None and made.goal == last.goal
         if last and is_same_goal and (made.is_like(last) or steady() < self._not_before):
@@ -195,7 +201,7 @@ class PlanScreen(TablePane[Table[PlanRow]]):
         message.stop()
         self.is_planning = False
         self._plan, self._why_not = message.plan, message.why_not
-        self._not_before = steady() + message.seconds / BUSY
+        self._not_before = steady() + message.seconds / PLANNING_TIME_SHARE
         if self._made is not None and self._made.goal != self._goal:  # it was changed meanwhile
             self._make_plan()
         self._update_rows()
@@ -224,7 +230,7 @@ class PlanScreen(TablePane[Table[PlanRow]]):
         return f"no plan: {self._why_not}" if self._why_not else "planning…"
 
     def on_resize(self, event: events.Resize) -> None:
-        self.set_class(event.size.height < LEAST_PANE + ABOVE, "low")
+        self.set_class(event.size.height < MIN_PANE_LINES + MIN_TABLE_LINES, "low")
 
     def _draw(self) -> None:
         plan, width = self._plan, max(0, self.size.width - 4)
@@ -241,12 +247,12 @@ class PlanScreen(TablePane[Table[PlanRow]]):
             self._below.set_text(Text())
             self._frontier.display = False
             return
-        height = int(self.size.height * PANE)
+        height = int(self.size.height * PANE_SHARE)
         lines = draw.below(row.candidate, row.plan, self.ink, height)
         self._below.set_text(joined(fitted(lines, width, height)))
         # The picture has what the summary, the rows with their header and the lines below leave.
-        left = self.size.height - AROUND - max(LEAST_ROWS, len(plan.candidates)) - len(lines)
-        self._frontier.display = left >= LEAST_HEIGHT and not self.has_class("explained")
+        left = self.size.height - SURROUNDING_LINES - max(MIN_ROWS, len(plan.candidates)) - len(lines)
+        self._frontier.display = left >= MIN_HEIGHT and not self.has_class("explained")
         self._frontier.styles.height = max(1, left)
         self._frontier.show(partial(self._write_frontier, plan, row.key))
         room = width - self._explanation.styles.scrollbar_size_vertical

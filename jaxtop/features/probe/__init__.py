@@ -8,7 +8,7 @@ What is where, in the order in which to read it:
 - peers.py: finds slow members among equal devices
 - figures.py: the figures that a probe measures
 - table.py: the result as text
-- shown.py: the last result compared with live figures, on screens of the core
+- live_comparison.py: the last result compared with live figures, on screens of the core
 - place.py: `jaxtop place`
 - placement.py: ranks devices, and chooses those of a mesh
 - choosing.py: `best_devices()`, for scripts
@@ -30,7 +30,7 @@ FEATURE = Feature(
     },
     attributes={"plan": "jaxtop.plan"},
     hooks={
-        "device_lines": "jaxtop.features.probe.shown:device_lines",
-        "bandwidth_note": "jaxtop.features.probe.shown:bandwidth_note",
+        "device_lines": "jaxtop.features.probe.live_comparison:device_lines",
+        "bandwidth_note": "jaxtop.features.probe.live_comparison:bandwidth_note",
     },
 )

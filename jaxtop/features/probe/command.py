@@ -27,7 +27,7 @@ from jaxtop.wire.probing import BENCHES, COLLECTIVES, ProbeRequest, Stage
 NONE_SLOW, SOME_SLOW, COULD_NOT = 0, 1, probe_processes.COULD_NOT
 SECONDS = 30.0
 WAIT = 60.0
-SMALLEST = 4  # bytes: one number
+MIN_MESSAGE_BYTES = 4  # bytes: one number
 WHAT = (*BENCHES, COLLECTIVES)
 
 
@@ -206,4 +206,4 @@ def _mesh(text: str) -> tuple[tuple[str, int], ...]:
 
 
 def _sizes(text: str) -> tuple[int, ...]:
-    return tuple(amount(size, SMALLEST) for size in text.split(","))
+    return tuple(amount(size, MIN_MESSAGE_BYTES) for size in text.split(","))

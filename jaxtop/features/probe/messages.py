@@ -1,4 +1,4 @@
-"""What the processes of a run say to each other to choose the same devices."""
+"""The messages with which the processes of a run choose the same devices."""
 
 from __future__ import annotations
 

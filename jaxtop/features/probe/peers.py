@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 # its machine is both slow and unsteady.
 SPREADS, OWN_SPREADS = 4.0, 2.0
 AGREEING = 0.9
-LEAST_ROUNDS = 5
+MIN_ROUNDS = 5
 # Factors from a median distance to a standard deviation, and from that to the deviation of a median.
 ROBUST, OF_MEDIAN = 1.4826, 1.2533
 
@@ -54,7 +54,7 @@ def compare(speeds: Sequence[Sequence[float]], tolerance: float) -> list[Share]:
     return [
         Share(
             exp(share),
-            rounds >= LEAST_ROUNDS
+            rounds >= MIN_ROUNDS
             and median(each)
             < min(far, -max(SPREADS * between, of_median * max(SPREADS * usual, OWN_SPREADS * own)))
             and sum(one < far / 2 for one in each) >= AGREEING * rounds,

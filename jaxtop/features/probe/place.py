@@ -16,7 +16,7 @@ from jaxtop.cli.text.words import aligned, legible, note
 from jaxtop.features.probe import placement
 from jaxtop.features.probe.figures import FIGURES
 from jaxtop.features.probe.messages import KnownDevice
-from jaxtop.features.probe.placement import FLOPS_PER_JOULE, FREE, IDLE, WATTS, Reason, Standing
+from jaxtop.features.probe.placement import FLOPS_PER_JOULE, FREE, IDLE, WATTS, DeviceScore, Reason
 from jaxtop.store import saved_probe
 from jaxtop.store.probe_figures import probed_rates
 from jaxtop.wire import Device
@@ -189,7 +189,7 @@ def _known_device(view: DeviceView, cluster: Cluster, probe: Probe | None) -> Kn
     )
 
 
-def _notes(standings: Sequence[Standing], prefer: str, probe: Probe | None) -> Iterator[str]:
+def _notes(standings: Sequence[DeviceScore], prefer: str, probe: Probe | None) -> Iterator[str]:
     """Yield what the ranking could not take into account, and how old its rates are."""
     devices = [each.device for each in standings]
     probed = [each for each in devices if each.rates]
@@ -208,7 +208,7 @@ def _notes(standings: Sequence[Standing], prefer: str, probe: Probe | None) -> I
         yield "power is unknown: ranked by the rate of computing"
 
 
-def _lines(standings: Sequence[Standing], found: DevicesToRank) -> list[str]:
+def _lines(standings: Sequence[DeviceScore], found: DevicesToRank) -> list[str]:
     rows = [["RANK", "DEVICE", "KIND", "SCORE", "WHY"]]
     for rank, (device, score, reasons) in enumerate(standings, 1):
         why = ", ".join(_words(reason, device) for reason in reasons) or "nothing is known of it"
@@ -242,14 +242,14 @@ def _words(reason: Reason, device: KnownDevice) -> str:
     return what if share == 1 else f"{what} ({share:.0%})"
 
 
-def _cuda(standings: Sequence[Standing], found: DevicesToRank) -> str | None:
+def _cuda(standings: Sequence[DeviceScore], found: DevicesToRank) -> str | None:
     """Return the order for CUDA_VISIBLE_DEVICES; None where that variable does not name these devices."""
     uuids = [each.device.uuid for each in standings]
     return ",".join(uuid for uuid in uuids if uuid) if found.are_cuda else None
 
 
 def _document(
-    standings: Sequence[Standing], found: DevicesToRank, prefer: str, notes: Sequence[str]
+    standings: Sequence[DeviceScore], found: DevicesToRank, prefer: str, notes: Sequence[str]
 ) -> dict[str, Any]:
     return {
         "schema": SCHEMA,

@@ -28,7 +28,7 @@ PREFERENCES = (THROUGHPUT, LATENCY, ENERGY)
 # For energy: the first of these that is known of any device.
 OF_ENERGY = (FLOPS_PER_JOULE, WATTS, FLOPS)
 # Neighbours are preferred to the best devices where they are worse by at most this share.
-NEAR = 0.02
+NEIGHBOUR_TOLERANCE = 0.02
 
 
 class Reason(NamedTuple):
@@ -42,7 +42,7 @@ class Reason(NamedTuple):
     share: float
 
 
-class Standing(NamedTuple):
+class DeviceScore(NamedTuple):
     """A device with its score, from 0 to 1, and the reasons of it; None if nothing is known."""
 
     device: KnownDevice
@@ -50,7 +50,7 @@ class Standing(NamedTuple):
     reasons: tuple[Reason, ...]
 
 
-def ranked(devices: Sequence[KnownDevice], prefer: str) -> list[Standing]:
+def ranked(devices: Sequence[KnownDevice], prefer: str) -> list[DeviceScore]:
     """Return the devices, the best first; equally good ones stay in order.
 
     The score is the share of free memory, times the worst share of the rates, times the share of idle time.
@@ -65,7 +65,7 @@ def ranked(devices: Sequence[KnownDevice], prefer: str) -> list[Standing]:
         reasons = [
             Reason(name, figure_of(device, name), shares[name][place]) for group in known for name in group
         ]
-        standings.append(Standing(device, round(prod(factors), 3) if factors else None, tuple(reasons)))
+        standings.append(DeviceScore(device, round(prod(factors), 3) if factors else None, tuple(reasons)))
     return sorted(standings, key=lambda each: -(each.score or 0))
 
 
@@ -149,7 +149,7 @@ def _best(scores: Sequence[float], count: int) -> Iterable[int]:
     best = sorted(range(len(scores)), key=lambda place: (-scores[place], place))[:count]
     if not best:
         return best
-    least = min(scores[place] for place in best) - NEAR
+    least = min(scores[place] for place in best) - NEIGHBOUR_TOLERANCE
     starts = [at for at in range(len(scores) - count + 1) if min(scores[at : at + count]) >= least]
     if not starts:
         return best

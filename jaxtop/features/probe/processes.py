@@ -47,7 +47,7 @@ class ProcessesToStart(NamedTuple):
     is_alone: bool = False
 
 
-class Heard(NamedTuple):
+class ProbeReports(NamedTuple):
     """What process 0 reported. In other processes the reports are empty."""
 
     plan: ProbePlan | None
@@ -55,7 +55,7 @@ class Heard(NamedTuple):
     stage: str
 
 
-def run(team: ProcessesToStart, asked: ProbeRequest, show_stage: Callable[[Stage], None]) -> Heard:
+def run(team: ProcessesToStart, asked: ProbeRequest, show_stage: Callable[[Stage], None]) -> ProbeReports:
     """Start the processes, and read the reports of the first until it ends; then end all of them."""
     with ExitStack() as stack:
         errors: list[IO[str]] = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(team.hosts)]
@@ -118,7 +118,7 @@ def _listen(
     errors: list[IO[str]],
     show_stage: Callable[[Stage], None],
     patience_s: float,
-) -> Heard:
+) -> ProbeReports:
     plan: ProbePlan | None = None
     reports: list[ProbeReport] = []
     stage = Stage("starting")
@@ -137,7 +137,7 @@ def _listen(
         if time.monotonic() - heard_at > patience_s:
             text = f"nothing has moved for {patience_s:.0f} s ({stage.name}): is something stuck?"
             raise UserError(text, COULD_NOT)
-    return Heard(plan, tuple(reports), stage.name)
+    return ProbeReports(plan, tuple(reports), stage.name)
 
 
 def _fail_if_ended(started: list[subprocess.Popen[bytes]], errors: list[IO[str]], stage: str) -> None:

@@ -6,7 +6,7 @@ from statistics import median, median_high
 from typing import TYPE_CHECKING
 
 from jaxtop.features.probe.figures import FIGURES
-from jaxtop.features.probe.peers import AGREEING, LEAST_ROUNDS, Share, compare, distance
+from jaxtop.features.probe.peers import AGREEING, MIN_ROUNDS, Share, compare, distance
 from jaxtop.model.collectives.kinds import busbw
 from jaxtop.model.naming.sentences import ranges
 from jaxtop.wire.probing import (
@@ -29,7 +29,7 @@ GROUP_TOLERANCE = 0.4
 # The settings of a plan that its result repeats.
 _OF_PLAN = ("axes", "matrix_dtype", "matrix_size", "memory_bytes", "transfer_bytes")
 # A process is late if the others wait for it for more than this share of a collective.
-LATE = 0.25
+LATE_SHARE = 0.25
 
 
 def result(plan: ProbePlan, reports: Sequence[ProbeReport], jaxtop: str, at_ms: int, seconds: float) -> Probe:
@@ -162,7 +162,7 @@ def _late(
         [sorted(each)[1] - each[i] for each in launches] for i in range(len(processes))
     ]  # above 0 for the process that came last, else 0 or less
     for process, each in zip(processes, waits, strict=True):
-        if median(each) > LATE * middle and sum(wait > 0 for wait in each) >= AGREEING * len(each):
+        if median(each) > LATE_SHARE * middle and sum(wait > 0 for wait in each) >= AGREEING * len(each):
             return process, median(each)
     return None, None
 
@@ -182,7 +182,7 @@ def _groups(
         for group in meeting.groups
     ]
     judged: list[Share] = []
-    if rounds >= LEAST_ROUNDS and meeting.kind == "all-reduce" and _are_apart(meeting, reports):
+    if rounds >= MIN_ROUNDS and meeting.kind == "all-reduce" and _are_apart(meeting, reports):
         judged = compare([[1 / time for time in each] for each in times], GROUP_TOLERANCE)
     shares = judged or [Share(1.0, is_slow=False)] * len(times)
     return tuple(

@@ -4,15 +4,15 @@ What is where, in the order in which to read it:
 
 - command.py: `jaxtop relay`
 - stream.py: the messages between a relay and a viewer
-- far.py: the far half, which follows the agents and passes their frames on
-- near.py: the near half, which starts the far half and yields its frames
-- process.py: the command that leads to the far half
-- conversation.py: what the near side has received, asked and lost
+- relay_end.py: the relay end, which follows the agents and passes their frames on
+- viewer_end.py: the viewer end, which starts the relay end and yields its frames
+- process.py: the command that leads to the relay end
+- conversation.py: what the viewer end has received, asked and lost
 - outlet.py: one source, and the feeds of all viewers
 - feed.py: what one viewer is sent
-- latest.py: the last frames of all agents
-- listening.py: a relay at an address
-- dialled.py: the viewer's side of a relay at an address
+- agent_frames.py: the last frames of all agents
+- relay_listener.py: a relay at an address
+- relay_connections.py: the viewer's side of a relay at an address
 """
 
 from jaxtop.base.feature import Command, Feature
@@ -26,7 +26,7 @@ FEATURE = Feature(
         ),
     },
     hooks={
-        "relays": "jaxtop.features.relay.dialled:DialledRelays",
-        "open_through": "jaxtop.features.relay.near:open_through",
+        "relays": "jaxtop.features.relay.relay_connections:DialledRelays",
+        "open_through": "jaxtop.features.relay.viewer_end:open_through",
     },
 )

@@ -14,8 +14,8 @@ from jaxtop.cli.errors import UserError
 from jaxtop.cli.machine.processes import end_with_sigterm
 from jaxtop.cli.serving.listening import address
 from jaxtop.cli.text.words import legible, note
-from jaxtop.features.relay.far import FarHalf
-from jaxtop.features.relay.listening import ListeningRelay, new_id
+from jaxtop.features.relay.relay_end import RelayEnd
+from jaxtop.features.relay.relay_listener import ListeningRelay, new_id
 from jaxtop.model.host import UnmetAddress
 from jaxtop.sources import discovery
 from jaxtop.transport import FIRST_PORT
@@ -24,7 +24,7 @@ from jaxtop.transport.hub import Hub
 if TYPE_CHECKING:
     import argparse
 
-    from jaxtop.features.relay.latest import Latest
+    from jaxtop.features.relay.agent_frames import LastFramesByAgent
     from jaxtop.features.relay.stream import Open
     from jaxtop.sources import Source
 
@@ -33,7 +33,7 @@ POLL_S = 0.05
 # changes.
 SAY_WITHIN_S, SAY_EVERY_S = 10.0, 10.0
 # More targets that do not answer are only counted.
-MOST_UNMET_SAID = 10
+MAX_UNMET_SAID = 10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,7 +65,7 @@ def main(arguments: argparse.Namespace) -> int:
         # `slurm://JOB` runs this in the job, and means its run.
         return targets.open_here(arguments, stays_in_job=True)
 
-    FarHalf(sys.stdin.fileno(), sys.stdout.fileno(), open_source, UserError).run()
+    RelayEnd(sys.stdin.fileno(), sys.stdout.fileno(), open_source, UserError).run()
     return 0
 
 
@@ -93,7 +93,7 @@ def _listen(arguments: argparse.Namespace) -> int:
         at = _bind(hub, arguments.listen)
         source = targets.open_here(arguments, own_id)
         note(f"listens on {at}: `jaxtop attach {at}` shows what it serves")
-        relay, served = ListeningRelay(source, hub, own_id), Served(steady())
+        relay, served = ListeningRelay(source, hub, own_id), RelayStatusLine(steady())
         while True:
             relay.turn(POLL_S)
             for line in served.changes(relay.outlet.latest, steady(), is_settled=source.is_settled):
@@ -120,7 +120,7 @@ def _bind(hub: Hub, listen: str) -> str:
     return discovery.endpoint(literal, bound)
 
 
-class Served:
+class RelayStatusLine:
     """What a relay says about the agents behind it."""
 
     def __init__(self, now: float) -> None:
@@ -128,7 +128,7 @@ class Served:
         self._said: tuple[int, int] | None = None
         self._unmet: dict[str, str] = {}
 
-    def changes(self, latest: Latest, now: float, *, is_settled: bool) -> list[str]:
+    def changes(self, latest: LastFramesByAgent, now: float, *, is_settled: bool) -> list[str]:
         """Return lines about what is served, if it is time for them and they are new."""
         if now < self._due or not (is_settled or now - self._begun > SAY_WITHIN_S):
             return []
@@ -142,5 +142,5 @@ class Served:
         unmet = {link.endpoint: UnmetAddress(link.endpoint, link).why for link in latest.unmet()}
         new = [f"{name}: {why}" for name, why in unmet.items() if self._unmet.get(name) != why]
         self._unmet = unmet
-        more = [f"and {len(new) - MOST_UNMET_SAID} more targets do not answer"]
-        return lines + new[:MOST_UNMET_SAID] + (more if len(new) > MOST_UNMET_SAID else [])
+        more = [f"and {len(new) - MAX_UNMET_SAID} more targets do not answer"]
+        return lines + new[:MAX_UNMET_SAID] + (more if len(new) > MAX_UNMET_SAID else [])

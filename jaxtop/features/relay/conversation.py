@@ -1,4 +1,4 @@
-"""The near side of a relay, whatever connects the two: what has come, what was asked, what a cut means."""
+"""The viewer end of a relay, whatever connects the two: what has come, what was asked, what a cut means."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOST_AFTER_S = 20.0
 # The viewer was suspended, or the machine slept, if two polls are this far apart.
 LATE_S = 5.0
 # The most agents whose links are remembered.
-MOST_LINKS = wire.MAX_DEVICES
+MAX_LINKS = wire.MAX_DEVICES
 LONGEST_LINE = 300
 
 
@@ -30,7 +30,7 @@ class NoRelay(Exception):
     """The relay cannot be reached; the text says why and what to do."""
 
 
-class _Asked(NamedTuple):
+class _OpenRequest(NamedTuple):
     done: Callable[[wire.Reply | None], None]
     until: float
 
@@ -46,7 +46,7 @@ class Conversation:
         self._heard_at = self._polled_at = now
         self._alive_due = now + ALIVE_EVERY_S
         self._arrived = self._arrived_told = 0
-        self._asked: dict[int, _Asked] = {}
+        self._asked: dict[int, _OpenRequest] = {}
         self._numbers = 0
         # The endpoints of the agents whose link is up.
         self._up: dict[str, str] = {}
@@ -106,7 +106,7 @@ class Conversation:
             done(None)
             return
         self._numbers += 1
-        self._asked[self._numbers] = _Asked(done, now + ANSWER_WITHIN_S)
+        self._asked[self._numbers] = _OpenRequest(done, now + ANSWER_WITHIN_S)
         self._send(stream.RelayedRequest(self._numbers, agent, request))
 
     def end(self, now: float) -> None:
@@ -126,7 +126,7 @@ class Conversation:
             link = wire.link_of(frame)
             if link is None or link.state is not wire.LinkState.UP:
                 self._up.pop(frame.agent, None)
-            elif frame.agent and len(self._up) < MOST_LINKS:
+            elif frame.agent and len(self._up) < MAX_LINKS:
                 self._up[frame.agent] = link.endpoint
         elif frame.kind in wire.OWN_KINDS:
             raise stream.Garbled(f"a frame of kind {frame.kind}")

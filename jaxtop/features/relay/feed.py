@@ -1,4 +1,4 @@
-"""What one viewer of a relay is sent: every frame while it keeps up, the last frames where it does not."""
+"""The frames for one viewer of a relay: every frame while it keeps up, the last frames where it does not."""
 
 from __future__ import annotations
 
@@ -12,17 +12,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from jaxtop import wire
-    from jaxtop.features.relay.latest import Latest
+    from jaxtop.features.relay.agent_frames import LastFramesByAgent
 
-# A message ends with the frame that exceeds this, so that it stays below `stream.MOST_BYTES`.
+# A message ends with the frame that exceeds this, so that it stays below `stream.MAX_BYTES`.
 BATCH_BYTES = 1 << 18
-# The most bytes on the way to a viewer. Less is sent ahead where a message takes longer than `SLOW_S` to
-# arrive, more where it takes less than `FAST_S`: so the newest frame is never much later than that.
-LEAST_AHEAD, MOST_AHEAD, FAST_S, SLOW_S = 1 << 16, 4 << 20, 0.5, 1.5
-# Frames that wait longer than this, or that are more, are replaced by the last frames.
-LATE_S, MOST_READY = 1.0, 4 << 20
+# The fewest bytes on the way to a viewer.
+MIN_AHEAD = 1 << 16
+# The most bytes on the way to a viewer. More is sent ahead only while messages arrive fast: so the newest
+# frame is never much later than `SLOW_S`.
+MAX_AHEAD = 4 << 20
+# A message that arrives within this many seconds is fast.
+FAST_S = 0.5
+# A message that takes longer than this many seconds is slow.
+SLOW_S = 1.5
+# Frames that wait longer than this many seconds are replaced by the last frames.
+LATE_S = 1.0
+# More bytes of frames that wait are replaced by the last frames, too.
+MAX_READY = 4 << 20
 # The most bytes of log events that wait. Older ones are dropped.
-MOST_EVENTS = 4 << 20
+MAX_EVENTS = 4 << 20
 # An answer follows the frames that came with it, but must not come too late behind others.
 ANSWER_WITHIN_S = 5.0
 # The most seconds between two statuses, and the fewest if it changed. One follows at once when all is sent.
@@ -63,7 +71,7 @@ class ViewerFeed:
     `send` sends a message without waiting; it returns False if there is no room for it.
     """
 
-    def __init__(self, latest: Latest, send: Callable[[bytes], bool]) -> None:
+    def __init__(self, latest: LastFramesByAgent, send: Callable[[bytes], bool]) -> None:
         self._latest, self._send = latest, send
         # Messages of last frames, and then of new frames.
         self._chosen: deque[Batch] = deque()
@@ -83,7 +91,7 @@ class ViewerFeed:
         # The sizes and times of the messages on the way.
         self._sent: deque[tuple[int, float]] = deque()
         self._ahead = self._arrived = 0
-        self._most_ahead = LEAST_AHEAD
+        self._most_ahead = MIN_AHEAD
         self.asked = 0  # requests without an answer so far
         self.missed = 0  # log events that were dropped
 
@@ -99,7 +107,7 @@ class ViewerFeed:
                 self._owe(batch.frames)
             else:
                 self._ready.append(batch)
-        if sum(len(batch.raw) for batch in self._ready) > MOST_READY:
+        if sum(len(batch.raw) for batch in self._ready) > MAX_READY:
             self._conflate()
 
     def owe(self, agent: str) -> None:
@@ -116,9 +124,9 @@ class ViewerFeed:
             size, at = self._sent.popleft()
             self._ahead -= size
             if now - at > SLOW_S:
-                self._most_ahead = max(LEAST_AHEAD, self._most_ahead // 2)
+                self._most_ahead = max(MIN_AHEAD, self._most_ahead // 2)
             elif now - at < FAST_S:
-                self._most_ahead = min(MOST_AHEAD, self._most_ahead + size)
+                self._most_ahead = min(MAX_AHEAD, self._most_ahead + size)
 
     def pump(self, now: float, is_settled: bool, notes: Iterable[str], rejected: dict[str, int]) -> None:
         """Send what there is room for: frames, then the answers and the state, which are about them."""
@@ -163,7 +171,7 @@ class ViewerFeed:
             else:
                 owed = self._bulky if frame.kind in BULKY else self._light
                 owed.setdefault(frame.agent, set()).add(frame.kind)
-        while self._event_bytes > MOST_EVENTS:
+        while self._event_bytes > MAX_EVENTS:
             self._event_bytes -= len(self._events.popleft().raw)
             self.missed += 1
 

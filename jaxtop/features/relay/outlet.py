@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from jaxtop import wire
 from jaxtop.base import debuglog
 from jaxtop.base.clock import now_ms, steady
+from jaxtop.features.relay.agent_frames import LastFramesByAgent
 from jaxtop.features.relay.feed import ViewerFeed, batches
-from jaxtop.features.relay.latest import Latest
 from jaxtop.sources.backlog import MEND_AT_ONCE
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from jaxtop.sources.source import Source
 
 FORGET_EVERY_S = 60.0
-MOST_FORGOTTEN = 10_000
+MAX_FORGOTTEN = 10_000
 NOT_OWNER = "only the owner of the relay may do this"
 
 
@@ -29,7 +29,7 @@ class Outlet:
 
     def __init__(self, source: Source, own_id: str = "") -> None:
         self.source = source
-        self.latest = Latest()
+        self.latest = LastFramesByAgent()
         self._own_id = own_id
         self._feeds: list[ViewerFeed] = []
         self._forget_due = 0.0
@@ -71,7 +71,7 @@ class Outlet:
         if now >= self._forget_due:
             self._forget_due = now + FORGET_EVERY_S
             self._forgotten.update(dict.fromkeys(self.latest.forget(now)))
-            for agent in list(self._forgotten)[:-MOST_FORGOTTEN]:
+            for agent in list(self._forgotten)[:-MAX_FORGOTTEN]:
                 del self._forgotten[agent]
         rejected = dict(self.source.rejected)
         if self._unreadable:

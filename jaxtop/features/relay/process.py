@@ -1,4 +1,4 @@
-"""The command that leads to the far half: its pipes, and the text that it writes for the user."""
+"""The command that leads to the relay end: its pipes, and the text that it writes for the user."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jaxtop.features.relay.conversation import shown
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-MOST_ERRORS, LAST_WORDS_S = 4096, 1.0
+MAX_ERRORS, LAST_WORDS_S = 4096, 1.0
 # `srun` and `kubectl` add such a line, before or after what the far side wrote.
 _ONLY_STATUS = re.compile(r"Exited with exit code \d+$|^command terminated with exit code \d+$")
 
@@ -50,7 +50,7 @@ class RelayProcess:
         self._flush()
 
     def wait(self, timeout: float) -> None:
-        """Wait for bytes of the far half; meanwhile send what is left to send."""
+        """Wait for bytes of the relay end; meanwhile send what is left to send."""
         with selectors.DefaultSelector() as selector:  # select() fails beyond 1,023 descriptors
             selector.register(self._out, selectors.EVENT_READ)
             if self._unsent:
@@ -109,8 +109,8 @@ class RelayProcess:
 
     def _listen(self) -> None:
         text = (_read(self._errors) or b"").decode("utf-8", "replace")
-        self._complaints = (self._complaints + text)[-MOST_ERRORS:]
-        self._unshown = (self._unshown + text)[-MOST_ERRORS:]
+        self._complaints = (self._complaints + text)[-MAX_ERRORS:]
+        self._unshown = (self._unshown + text)[-MAX_ERRORS:]
 
 
 def _read(descriptor: int) -> bytes | None:

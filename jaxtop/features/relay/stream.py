@@ -1,4 +1,4 @@
-"""What a relay and a viewer say to each other.
+"""The messages between a relay and a viewer.
 
 Between two halves: a first line with the version, then messages. A message is its length, its payload and a
 line feed: `srun` passes on only whole lines. Over ZeroMQ a message is a payload alone.
@@ -22,16 +22,18 @@ if TYPE_CHECKING:
 _MAGIC = b"jaxtop-relay-stream "
 FIRST_LINE = _MAGIC + f"{wire.VERSION}\n".encode()
 # What a login shell may print before the first line.
-MOST_BEFORE = 64 << 10
+MAX_BEFORE = 64 << 10
 # A frame, or a request with the names of ten thousand hosts.
-MOST_BYTES = 2 * wire.MAX_PAYLOAD
+MAX_BYTES = 2 * wire.MAX_PAYLOAD
 _LENGTH, _END = struct.Struct(">I"), b"\n"
 
 # The bounds of wire, for what passes without being decoded.
 _Kind = Annotated[str, Meta(max_length=MAX_KIND)]
 _Payload = Annotated[bytes, Meta(max_length=wire.MAX_PAYLOAD)]
-_LONGEST, _MOST_NOTES, _MOST_REASONS = 1000, 100, 1000
-_Text = Annotated[str, Meta(max_length=_LONGEST)]
+_MAX_CHARS = 1000
+_MAX_NOTES = 100
+_MAX_REASONS = 1000
+_Text = Annotated[str, Meta(max_length=_MAX_CHARS)]
 
 
 class Garbled(Exception):
@@ -48,7 +50,7 @@ def other_version(theirs: object) -> str:
 
 
 class Open(Struct, frozen=True, tag="open"):
-    """From the near half, once: what to follow. The far half's command line may name something else.
+    """From the viewer end, once: what to follow. The relay end's command line may name something else.
 
     The version is that of the messages; where there is a first line, that says it.
     """
@@ -59,7 +61,7 @@ class Open(Struct, frozen=True, tag="open"):
 
 
 class RelayedRequest(Struct, frozen=True, tag="ask"):
-    """From the near half: a request to an agent. The answer carries the same number."""
+    """From the viewer end: a request to an agent. The answer carries the same number."""
 
     number: int
     agent: str
@@ -67,52 +69,52 @@ class RelayedRequest(Struct, frozen=True, tag="ask"):
 
 
 class Alive(Struct, frozen=True, tag="alive"):
-    """From the near half, every few seconds and soon after frames: a far half that hears nothing ends.
+    """From the viewer end, every few seconds and soon after frames: a relay end that hears nothing ends.
 
-    `arrived` is the number of `RelayedFrames` that have arrived: the far half sends only some ahead.
+    `arrived` is the number of `RelayedFrames` that have arrived: the relay end sends only some ahead.
     """
 
     arrived: int = 0
 
 
 class Opened(Struct, frozen=True, tag="opened"):
-    """From the far half, once: frames will follow, of messages of this version."""
+    """From the relay end, once: frames will follow, of messages of this version."""
 
     jaxtop: str
     version: int = 0
 
 
 class RelayRefused(Struct, frozen=True, tag="refused"):
-    """From the far half: there is nothing to follow, and why; it ends."""
+    """From the relay end: there is nothing to follow, and why; it ends."""
 
     why: str
 
 
 class RelayedFrames(Struct, frozen=True, tag="frames"):
-    """Frames of the far half: agent, kind, sequence and payload of each."""
+    """Frames of the relay end: agent, kind, sequence and payload of each."""
 
     frames: tuple[tuple[AgentId, _Kind, int, _Payload], ...]
 
 
 class Answer(Struct, frozen=True, tag="answer"):
-    """From the far half: the agent's reply to a request, or that none came."""
+    """From the relay end: the agent's reply to a request, or that none came."""
 
     number: int
     reply: wire.Reply | None = None
 
 
 class Status(Struct, frozen=True, tag="status"):
-    """From the far half, at least every few seconds: the state of its source."""
+    """From the relay end, at least every few seconds: the state of its source."""
 
     is_settled: bool = False
-    notes: Annotated[tuple[_Text, ...], Meta(max_length=_MOST_NOTES)] = ()
-    rejected: Annotated[dict[_Text, int], Meta(max_length=_MOST_REASONS)] = {}
+    notes: Annotated[tuple[_Text, ...], Meta(max_length=_MAX_NOTES)] = ()
+    rejected: Annotated[dict[_Text, int], Meta(max_length=_MAX_REASONS)] = {}
 
 
 def status_of(is_settled: bool, notes: Iterable[str], rejected: Mapping[str, int]) -> Status:
     """Return a status within the bounds: with many relays behind a relay there may be more to say."""
-    most = [note[:_LONGEST] for note in notes][:_MOST_NOTES]
-    reasons = {why[:_LONGEST]: count for why, count in list(rejected.items())[:_MOST_REASONS]}
+    most = [note[:_MAX_CHARS] for note in notes][:_MAX_NOTES]
+    reasons = {why[:_MAX_CHARS]: count for why, count in list(rejected.items())[:_MAX_REASONS]}
     return Status(is_settled, tuple(most), reasons)
 
 
@@ -168,7 +170,7 @@ class Reader:
             return
         while len(self._bytes) >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(self._bytes)
-            if length > MOST_BYTES:
+            if length > MAX_BYTES:
                 raise Garbled(f"a message of {length} bytes")
             end = _LENGTH.size + length
             if len(self._bytes) <= end:
@@ -184,7 +186,7 @@ class Reader:
         found = self._bytes.find(_MAGIC)
         end = self._bytes.find(b"\n", found)
         if found < 0 or end < 0:
-            if len(self._bytes) > MOST_BEFORE:
+            if len(self._bytes) > MAX_BEFORE:
                 raise Garbled(f"{len(self._bytes)} bytes of other text")
             return False
         line = bytes(self._bytes[found : end + 1])

@@ -1,4 +1,4 @@
-"""What was alive on each device when the peak of its allocator last rose."""
+"""The arrays that were alive on each device when the peak of its allocator last rose."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from msgspec import structs
 
 from jaxtop.model.arrays.groups import total
 from jaxtop.model.arrays.memory import positions_of
-from jaxtop.model.earlier import AliveArrays, AliveThen, PeakRise, PeakRises
 from jaxtop.model.liveness import has_exited
+from jaxtop.model.past_values import AliveArrays, PastAliveArrays, PeakRise, PeakRises
 from jaxtop.wire.bounds import counted
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from jaxtop.model.state import ClusterState
 
 # The groups that are listed for a device; the others are counted together.
-MOST_LISTED = 12
+MAX_LISTED = 12
 UNSEEN = "the peak has not risen since a viewer watched: what was alive then is unknown"
 UNCOUNTED = "no arrays were counted"
 
@@ -50,7 +50,7 @@ class ArraysAtPeak:
 
 
 @dataclass(frozen=True, slots=True)
-class AtPeak:
+class DevicePeak:
     """The last rise of a device's peak, and what the census nearest to it found, the largest arrays first.
 
     Times are the agent's, in milliseconds; None, with `why_not`, where unknown. `rest` is the number of
@@ -120,7 +120,7 @@ def with_census(host: Host, rises: PeakRises, census_ms: int) -> PeakRises:
     if not nearer:
         return rises
     found = _alive(host, nearer, census_ms)
-    places: dict[AliveThen, int] = {}
+    places: dict[PastAliveArrays, int] = {}
     peaks: list[PeakRise | None] = []
     for i, rise in enumerate(rises.peaks):
         if rise is None or (i not in found and rise.alive is None):
@@ -131,10 +131,10 @@ def with_census(host: Host, rises: PeakRises, census_ms: int) -> PeakRises:
     return PeakRises(tuple(peaks), tuple(places))
 
 
-def _alive(host: Host, positions: Collection[int], census_ms: int) -> dict[int, AliveThen]:
+def _alive(host: Host, positions: Collection[int], census_ms: int) -> dict[int, PastAliveArrays]:
     """Return what the census finds on these devices; those with arrays of the same shardings share it."""
     holders = [positions_of(host, sharding) for sharding in host.arrays.shardings]
-    alike: dict[frozenset[int], AliveThen] = {}
+    alike: dict[frozenset[int], PastAliveArrays] = {}
     found = {}
     for position in positions:
         shardings = frozenset(i for i, holding in enumerate(holders) if position in holding)
@@ -144,17 +144,17 @@ def _alive(host: Host, positions: Collection[int], census_ms: int) -> dict[int, 
     return found
 
 
-def _alive_in(host: Host, shardings: frozenset[int], census_ms: int) -> AliveThen:
+def _alive_in(host: Host, shardings: frozenset[int], census_ms: int) -> PastAliveArrays:
     census = host.arrays
     sizes = [
         (counted(total(group.bytes_per_device, group, count)), -i)
         for i, (group, count) in enumerate(zip(census.groups, census.counts, strict=True))
         if count and group.sharding in shardings
     ]
-    largest = nlargest(MOST_LISTED, sizes)
+    largest = nlargest(MAX_LISTED, sizes)
     listed = tuple(_held(host, -i, size) for size, i in largest)
     total_bytes = counted(sum(size for size, _ in sizes))
-    return AliveThen(census_ms, total_bytes, listed, len(sizes) - len(listed))
+    return PastAliveArrays(census_ms, total_bytes, listed, len(sizes) - len(listed))
 
 
 def _held(host: Host, place: int, size: int) -> AliveArrays:
@@ -167,25 +167,25 @@ def _held(host: Host, place: int, size: int) -> AliveArrays:
 # For views
 
 
-def at_peaks(cluster: ClusterState, host: Host) -> tuple[AtPeak | None, ...]:
+def at_peaks(cluster: ClusterState, host: Host) -> tuple[DevicePeak | None, ...]:
     """Return what was alive at the peak of each device of a process; None where no allocator counts."""
     inputs = host.rises, host.arrays, host.arrays_since, host.bye, host.link
     return cluster.derived.of("at peaks", host.agent, cluster.hosts, inputs, lambda: _derive_at_peaks(host))
 
 
-def _derive_at_peaks(host: Host) -> tuple[AtPeak | None, ...]:
+def _derive_at_peaks(host: Host) -> tuple[DevicePeak | None, ...]:
     since = None if has_exited(host) or not host.arrays.groups else _first_seen(host)
     found = [tuple(_shown(each, then.census_ms, since) for each in then.arrays) for then in host.rises.alive]
     return tuple(None if rise is None else _at_peak(host.rises, rise, found) for rise in host.rises.peaks)
 
 
-def _at_peak(rises: PeakRises, rise: PeakRise, found: list[tuple[ArraysAtPeak, ...]]) -> AtPeak:
+def _at_peak(rises: PeakRises, rise: PeakRise, found: list[tuple[ArraysAtPeak, ...]]) -> DevicePeak:
     if not rise.at_ms:
-        return AtPeak(rise.bytes, why_not=UNSEEN)
+        return DevicePeak(rise.bytes, why_not=UNSEEN)
     if rise.alive is None:
-        return AtPeak(rise.bytes, rise.at_ms, why_not=UNCOUNTED)
+        return DevicePeak(rise.bytes, rise.at_ms, why_not=UNCOUNTED)
     then = rises.alive[rise.alive]
-    return AtPeak(rise.bytes, rise.at_ms, then.census_ms, then.bytes, found[rise.alive], then.rest)
+    return DevicePeak(rise.bytes, rise.at_ms, then.census_ms, then.bytes, found[rise.alive], then.rest)
 
 
 def _first_seen(host: Host) -> dict[Hashable, int]:

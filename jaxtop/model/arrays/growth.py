@@ -26,12 +26,14 @@ if TYPE_CHECKING:
 # Growth counts only if it repeats: a program sets some arrays up once, and holds others twice for a moment.
 STEPS_UP = 3
 GROWS_AT_LEAST = 64 << 10  # bytes a minute on one device
-# Growth is even if the last rates differ by at most this factor; in less time a rate says little.
-UNEVEN, SHORTEST_MS = 1.5, 4_000
+# Growth is even if the last rates differ by at most this factor.
+MAX_RATE_RATIO = 1.5
+# The shortest time in which growth has a rate.
+MIN_RATE_MS = 4_000
 # Growth has ended after this many times the usual time between two rises, but not before `PAUSE_MS`.
 PAUSES, PAUSE_MS = 2.5, 20_000
 # The processes of a run that are examined. The same arrays grow on all, or most on a few.
-MOST_HOSTS = 8
+MAX_HOSTS = 8
 _INDEX = re.compile(r"\[\d+\]")
 
 
@@ -73,7 +75,7 @@ def growers(cluster: ClusterState) -> list[Grower]:
             more.setdefault(run_of(host), []).append((risen, host, past))
     found: dict[tuple[str, _Stem], Grower] = {}
     for run, members in more.items():
-        for _, host, past in nlargest(MOST_HOSTS, members, key=itemgetter(0)):
+        for _, host, past in nlargest(MAX_HOSTS, members, key=itemgetter(0)):
             for stem, each in _growths(cluster, host, past).items():
                 before = found.get((run, stem))
                 if _goes_on(host, each) and (
@@ -160,10 +162,10 @@ def _is_even(sums: Sequence[tuple[wire.Arrays, dict[_Stem, int]]], sizes: Sequen
     rates = [
         (sizes[i] - sizes[i - 1]) / passed
         for i in range(1, len(sizes))
-        if (passed := sums[i][0].at_ms - sums[i - 1][0].at_ms) >= SHORTEST_MS
+        if (passed := sums[i][0].at_ms - sums[i - 1][0].at_ms) >= MIN_RATE_MS
     ]
     lately = rates[-STEPS_UP:]
-    return len(lately) == STEPS_UP and 0 < max(lately) <= UNEVEN * min(lately)
+    return len(lately) == STEPS_UP and 0 < max(lately) <= MAX_RATE_RATIO * min(lately)
 
 
 def _goes_on(host: Host, growth: _Growth) -> bool:

@@ -1,4 +1,4 @@
-"""What uses the memory of each device."""
+"""The memory of each device by use."""
 
 from __future__ import annotations
 

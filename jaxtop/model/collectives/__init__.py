@@ -10,11 +10,11 @@ What is where:
   the state is `model/windows.py`; matching.py: whether launches of several processes are the same
 - layout.py, groups.py, kinds.py: who takes part in each collective, over which axes
 - timing.py: the waits in one launch of a collective, and over several
-- verdict.py: which unit comes last, and whether it still does; words.py: the sentences about it
+- verdict.py: which unit comes last, and whether it still does; sentences.py: the sentences about it
 - present.py: which windows are current; doubts.py: why there may be no verdict
-- views.py, sums.py, folded.py: collectives, their totals, those that share a row
+- views.py, sums.py, small_collectives.py: collectives, their totals, those that share a row
 - timeline.py, launch_rates.py: the last launches in order of time; how often programs are launched
-- inspected.py: what NCCL Inspector reports
+- nccl_inspector.py: what NCCL Inspector reports
 """
 
 from jaxtop.model.collectives.doubts import Doubts, doubts_about

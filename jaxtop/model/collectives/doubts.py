@@ -1,4 +1,4 @@
-"""What windows of the profiler could not be used for, and why."""
+"""The windows of the profiler that could not be used, and the reasons."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""The reducer of windows: those of all hosts are joined launch by launch, then judged.
+"""The reducer of windows: it joins the windows of all hosts launch by launch, then judges them.
 
 An instance is identified by program, number of the launch, op and round, which are the same on all hosts.
 Durations are never computed from the clocks of several hosts. A launch is evaluated when every agent that
 reports windows has reported it, or when it is `WINDOWS_TO_WAIT` windows old. In the second case, only groups
-whose members have all reported it count. A launch without a number is evaluated at once: it is joined with
-none, so only groups inside its process count.
+whose members have all reported it count. A launch without a number is evaluated at once: it has no
+counterparts, so only groups inside its process count.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop import wire
 from jaxtop.model.collectives.layout import layouts, may_be_met
 from jaxtop.model.collectives.matching import are_one, traced
+from jaxtop.model.collectives.sentences import changes_in_words
 from jaxtop.model.collectives.timing import (
     Participants,
     places_without_report,
@@ -22,10 +23,10 @@ from jaxtop.model.collectives.timing import (
     timing_of_unknown_groups,
 )
 from jaxtop.model.collectives.verdict import LATE_MS, LATE_MS_ON_CPU, judge
-from jaxtop.model.collectives.words import changes_in_words
 from jaxtop.model.host import run_of
 from jaxtop.model.state import LoggedEvent
-from jaxtop.model.windows import LaunchShare, Pending, ProgramWindows, launch_id
+from jaxtop.model.tuning import STRAGGLER
+from jaxtop.model.windows import LaunchShare, PendingLaunch, ProgramWindows, launch_id
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -37,23 +38,39 @@ if TYPE_CHECKING:
     from jaxtop.model.state import ClusterState
     from jaxtop.model.windows import Durations, LaunchId, ProgramKey, Timing
 
-# The number of complete launches that are kept of each collective. Collectives with many devices keep fewer
-# launches, and their waits by device in fewer still. Only the last `COUNTED_WINDOWS` windows count, which
-# every recording has at hand at each of its moments; one window may fill only its part.
-MOST_LAUNCHES, FEWEST_LAUNCHES, LAUNCHES_OF, COUNTED_WINDOWS = 64, 24, 1 << 17, 8
-FEWEST_BY_DEVICE, BY_DEVICE_OF = 4, 1 << 15
+# The most launches that are kept of each collective.
+MAX_LAUNCHES = 64
+# The launches that are kept of a collective with very many devices.
+MIN_LAUNCHES = 24
+# The most launches times devices that are kept of a collective: large ones keep fewer launches.
+LAUNCHES_BUDGET = 1 << 17
+# Only the last windows count: every recording has them at each of its moments. One window may fill only its
+# part of the launches.
+COUNTED_WINDOWS = 8
+# The fewest launches whose waits are kept by device.
+MIN_LAUNCHES_BY_DEVICE = 4
+# The most launches times devices whose waits are kept by device.
+LAUNCHES_BY_DEVICE_BUDGET = 1 << 15
 # After this many windows a launch is evaluated as it is, and an agent that reported no window since is no
 # longer expected. A viewer that joins late receives the last windows of each process together, so this is no
 # less than the number of windows that they keep for it.
 WINDOWS_TO_WAIT = 4
-# The number of windows of which the times are kept: with those that still wait for some processes.
-MOST_TAKEN = 2 * COUNTED_WINDOWS
-MOST_PENDING, MOST_PENDING_ROWS = 1024, 200_000
-MOST_PROGRAMS, MOST_OPS, MOST_CLOSED = 256, 2048, 2048
+# The most windows whose times are kept, including windows that still wait for some processes.
+MAX_WINDOW_TIMES = 2 * COUNTED_WINDOWS
+# The most launches of a program that wait for the windows of other hosts.
+MAX_PENDING = 1024
+# The most rows of these launches.
+MAX_PENDING_ROWS = 200_000
+# The most programs whose windows are kept.
+MAX_PROGRAMS = 256
+# The most collectives of a program.
+MAX_OPS = 2048
+# The most evaluated launches of a program whose numbers are kept.
+MAX_EVALUATED = 2048
 
 
-class Joined(NamedTuple):
-    """A program of which launches were evaluated, and the ops that they timed."""
+class EvaluatedProgram(NamedTuple):
+    """A program with evaluated launches, and the ops that these launches timed."""
 
     key: ProgramKey
     layout: Layout | None
@@ -62,28 +79,28 @@ class Joined(NamedTuple):
 
 
 def reduce(state: ClusterState, agent: str, message: Message, at: float) -> list[LoggedEvent]:
-    """Join a window with those of the other hosts; return an event for each verdict that it changed."""
+    """Join a window with the windows of other hosts; return an event for each verdict that it changed."""
     if not isinstance(message, wire.Window):
         return []
     joined = join(state, state.hosts[agent], message)
     changes = [change for each in joined for change in _judged(state, each)]
     return [
-        LoggedEvent(at, severity, "straggler", about, text)
+        LoggedEvent(at, severity, STRAGGLER, about, text)
         for severity, about, text in changes_in_words(state, changes)
     ]
 
 
-def _judged(state: ClusterState, joined: Joined) -> Iterator[VerdictChange]:
+def _judged(state: ClusterState, joined: EvaluatedProgram) -> Iterator[VerdictChange]:
     """Judge the collectives of a program again; yield the verdicts that have changed."""
     key, layout, windows, ops = joined
     least = LATE_MS_ON_CPU if layout is not None and layout.is_cpu else LATE_MS
-    at_least_us = state.tuning.value("straggler", least) * 1000
+    at_least_us = state.tuning.value_of(least) * 1000
     for op in sorted(ops):
         yield from judge(key, windows, op, at_least_us)
 
 
-def join(state: ClusterState, host: Host, window: wire.Window) -> Iterator[Joined]:
-    """Add a window of a host, and yield the programs of which launches could be evaluated.
+def join(state: ClusterState, host: Host, window: wire.Window) -> Iterator[EvaluatedProgram]:
+    """Add a window of a host, and yield the programs whose launches could be evaluated.
 
     Layouts are expensive to derive while hosts still connect. One is requested only if all hosts of a program
     may have connected, or if launches are overdue or too many.
@@ -103,13 +120,13 @@ def join(state: ClusterState, host: Host, window: wire.Window) -> Iterator[Joine
         ids = {i: launch_id(host.agent, window, i) for i in launches}
         number = _number(windows, ids.values(), window.slot)
         windows.taken_ms.setdefault(number, {})[host.agent] = window.at_ms
-        if len(windows.taken_ms) > MOST_TAKEN:
+        if len(windows.taken_ms) > MAX_WINDOW_TIMES:
             del windows.taken_ms[next(iter(windows.taken_ms))]
         windows.last_number_of_agent[host.agent] = number
         for i in launches:
             if ids[i] in windows.evaluated:
                 continue
-            pending = windows.pending.setdefault(ids[i], Pending(number))
+            pending = windows.pending.setdefault(ids[i], PendingLaunch(number))
             pending.launches[host.agent] = window.launches[i]
             if i in tests:
                 pending.traced[host.agent] = tests[i]
@@ -118,14 +135,14 @@ def join(state: ClusterState, host: Host, window: wire.Window) -> Iterator[Joine
                 of_op[host.agent] = row.durations_us
         if may_be_met(state, host, key) or _is_overdue(windows) or _too_many(windows):
             layout = layouts(state).get(key)
-            yield Joined(key, layout, windows, _evaluate(state, key, windows, layout))
+            yield EvaluatedProgram(key, layout, windows, _evaluate(state, key, windows, layout))
 
 
 def _windows_of(state: ClusterState, key: ProgramKey) -> ProgramWindows:
     programs = state.windows.programs
     windows = programs.pop(key, None) or ProgramWindows()
     programs[key] = windows  # the most recently used program is last
-    if len(programs) > MOST_PROGRAMS:
+    if len(programs) > MAX_PROGRAMS:
         del programs[next(iter(programs))]
     return windows
 
@@ -170,7 +187,7 @@ def _evaluate(
     for launch in due or _too_many(windows):
         pending = windows.pending.pop(launch)
         windows.evaluated[launch] = pending.window_number
-        if len(windows.evaluated) > MOST_CLOSED:
+        if len(windows.evaluated) > MAX_EVALUATED:
             del windows.evaluated[next(iter(windows.evaluated))]
         ops |= _close(windows, pending, layout, expected)
     return ops
@@ -192,24 +209,26 @@ def _expected(
 
 
 def _too_many(windows: ProgramWindows) -> list[LaunchId]:
-    if len(windows.pending) <= MOST_PENDING:
+    if len(windows.pending) <= MAX_PENDING:
         # No row has more reports than agents, so most windows need no count of all.
         rows = sum(len(each.rows) for each in windows.pending.values())
-        if rows * len(windows.last_number_of_agent) <= MOST_PENDING_ROWS:
+        if rows * len(windows.last_number_of_agent) <= MAX_PENDING_ROWS:
             return []
         reports = sum(len(of_op) for each in windows.pending.values() for of_op in each.rows.values())
-        if reports <= MOST_PENDING_ROWS:
+        if reports <= MAX_PENDING_ROWS:
             return []
     return list(windows.pending)[: max(1, len(windows.pending) // 4)]
 
 
-def _close(windows: ProgramWindows, pending: Pending, layout: Layout | None, expected: set[str]) -> set[str]:
+def _close(
+    windows: ProgramWindows, pending: PendingLaunch, layout: Layout | None, expected: set[str]
+) -> set[str]:
     """Time the ops of a launch and return those that could be timed."""
     if not are_one(pending, layout):
         windows.unmatched += 1
         return set()
     launches = pending.launches.values()
-    windows.shares = (*windows.shares, *_share(pending.window_number, launches))[-MOST_LAUNCHES:]
+    windows.shares = (*windows.shares, *_share(pending.window_number, launches))[-MAX_LAUNCHES:]
     launch_us = round(median(each.duration_us for each in launches))
     by_op: dict[str, list[Mapping[str, Durations]]] = {}
     for op, number in sorted(pending.rows):
@@ -218,7 +237,7 @@ def _close(windows: ProgramWindows, pending: Pending, layout: Layout | None, exp
     touched = set()
     for op, rounds in by_op.items():
         before = windows.timings.get(op, ())
-        if (not before and len(windows.timings) >= MOST_OPS) or _is_full(before, pending.window_number):
+        if (not before and len(windows.timings) >= MAX_OPS) or _is_full(before, pending.window_number):
             continue
         grouped = layout.groups_of(op) if layout is not None else None
         if layout is not None and grouped is not None:
@@ -256,7 +275,7 @@ def _is_full(before: tuple[Timing, ...], window: int) -> bool:
 
 def _room(timings: tuple[Timing, ...]) -> int:
     devices = max(1, len(timings[-1].by_device or ()))
-    return min(MOST_LAUNCHES, max(FEWEST_LAUNCHES, LAUNCHES_OF // devices))
+    return min(MAX_LAUNCHES, max(MIN_LAUNCHES, LAUNCHES_BUDGET // devices))
 
 
 def _with_timing_added(before: tuple[Timing, ...], now: Timing) -> tuple[Timing, ...]:
@@ -266,7 +285,7 @@ def _with_timing_added(before: tuple[Timing, ...], now: Timing) -> tuple[Timing,
     numbers = sorted({each.window_number for each in kept})[-COUNTED_WINDOWS:]
     kept = [each for each in kept if each.window_number >= numbers[0]]
     del kept[: -_room((now,))]
-    by_device = max(FEWEST_BY_DEVICE, BY_DEVICE_OF // max(1, len(now.by_device or ())))
+    by_device = max(MIN_LAUNCHES_BY_DEVICE, LAUNCHES_BY_DEVICE_BUDGET // max(1, len(now.by_device or ())))
     for i, each in enumerate(kept[:-by_device]):
         if each.by_device is not None:
             kept[i] = each._replace(by_device=None)

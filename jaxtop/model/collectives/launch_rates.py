@@ -1,4 +1,4 @@
-"""How often programs with collectives are launched, from a sample of the processes that run each."""
+"""The launch rates of programs with collectives, from a sample of the processes that run each."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.collectives.layout import layouts
 from jaxtop.model.hosts import host_views
-from jaxtop.model.programs.rates import LaunchRates, Unsplit, launch_rates_of, sampled
+from jaxtop.model.programs.rates import LaunchRates, UnsplitLaunches, launch_rates_of, sampled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ class SampledRate(NamedTuple):
     """The launches a second of one program, and those of all programs of its name together."""
 
     own: float | None
-    unsplit: Unsplit | None
+    unsplit: UnsplitLaunches | None
 
 
 def sampled_rates(
@@ -39,7 +39,7 @@ def _rate_of(
     layout, windows = layouts(cluster).get(key), cluster.windows.programs.get(key)
     agents = layout.agents if layout else tuple(windows.last_number_of_agent) if windows else ()
     own: list[float] = []
-    unsplit: list[Unsplit] = []
+    unsplit: list[UnsplitLaunches] = []
     _, name, fingerprint = key
     for agent in sampled(agents):
         if agent not in views:

@@ -1,4 +1,4 @@
-"""Where a program runs: its places, their processes and devices, and the groups of its collectives."""
+"""The places at which a program runs, their processes and devices, and the groups of its collectives."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jaxtop.model.collectives.groups import assignment, axes_of, best_mesh, expa
 from jaxtop.model.hardware.domains import domain_of
 from jaxtop.model.host import run_of
 from jaxtop.model.hosts import newest_hosts
-from jaxtop.model.windows import Grouped, Team, TeamUnit
+from jaxtop.model.windows import CollectiveGroups, Team, TeamUnit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ class Layout:
     # For each agent, the place of each of its devices in the order of its hello; None for a device without a
     # place.
     places: Mapping[str, tuple[int | None, ...]] = field(default_factory=dict)
-    grouped: Mapping[int, Grouped] = field(default_factory=dict)
+    grouped: Mapping[int, CollectiveGroups] = field(default_factory=dict)
     of_op: Mapping[str, wire.Collective] = field(default_factory=dict)
     is_cpu: bool = False
     # Whether the process of every place is known.
@@ -51,7 +51,7 @@ class Layout:
             if own[0] is not None and own == tuple(range(own[0], own[0] + len(own)))
         }
 
-    def groups_of(self, op: str) -> Grouped | None:
+    def groups_of(self, op: str) -> CollectiveGroups | None:
         collective = self.of_op.get(op)
         return (
             None if collective is None or collective.groups is None else self.grouped.get(collective.groups)
@@ -206,8 +206,8 @@ def _mesh_of(found: tuple[int, ...], meshes: Sequence[MeshView], used: Sequence[
 
 def _grouped(
     places: Groups, ids: Groups, mesh: MeshView | None, seats: _Seats, of_run: Sequence[Host]
-) -> Grouped:
-    return Grouped(
+) -> CollectiveGroups:
+    return CollectiveGroups(
         places,
         ids,
         _teams(places, ids, seats.owners, of_run),

@@ -1,4 +1,4 @@
-"""Whether the launches that several processes traced under one number are the same launch.
+"""The test of whether several processes traced the same launch under one number.
 
 On accelerators, launches are numbered by counting them in each process. A process that counted differently
 would be joined with another launch, which looks like a very late host. Two tests show that: all members of a
@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jaxtop.model.windows import Traced
+from jaxtop.model.windows import LaunchTraceCheck
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from jaxtop import wire
     from jaxtop.model.collectives.layout import Layout
-    from jaxtop.model.windows import Pending, ProgramKey
+    from jaxtop.model.windows import PendingLaunch, ProgramKey
 
 # Clocks drift apart between two comparisons, and the trace begins a little after its clock is read.
 APART_US = 5_000
@@ -25,7 +25,7 @@ APART_US = 5_000
 ONE_WAY_IN_GROUPS = frozenset({"collective-permute", "collective-broadcast"})
 
 
-def traced(window: wire.Window, run: str) -> dict[int, Traced]:
+def traced(window: wire.Window, run: str) -> dict[int, LaunchTraceCheck]:
     """Return what tests each launch of a window, by its place in it.
 
     Without the common clock, the order of programs alone tests it.
@@ -42,12 +42,12 @@ def traced(window: wire.Window, run: str) -> dict[int, Traced]:
         if each.number is not None
     )
     return {
-        place: Traced(ends.get(place, {}), window.clock_error_us, order)
+        place: LaunchTraceCheck(ends.get(place, {}), window.clock_error_us, order)
         for place in range(len(window.launches))
     }
 
 
-def are_one(pending: Pending, layout: Layout | None) -> bool:
+def are_one(pending: PendingLaunch, layout: Layout | None) -> bool:
     """Return whether all processes that reported this launch traced the same one, as far as that shows."""
     if len(pending.traced) < 2:
         return True
@@ -60,7 +60,7 @@ def _in_same_order(one: Sequence[tuple[ProgramKey, int]], other: Sequence[tuple[
     return [each for each in one if each in common] == [each for each in other if each in common]
 
 
-def _end_together(pending: Pending, layout: Layout | None) -> bool:
+def _end_together(pending: PendingLaunch, layout: Layout | None) -> bool:
     """Return whether the processes that meet in a collective left it at the same time."""
     if layout is None:
         return True

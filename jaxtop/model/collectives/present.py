@@ -1,4 +1,4 @@
-"""Which windows show the present: its steps and its time."""
+"""The windows that show the present steps, and their time."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from jaxtop.model.collectives.views import CollectiveView
-    from jaxtop.model.programs.rates import Unsplit
+    from jaxtop.model.programs.rates import UnsplitLaunches
     from jaxtop.model.state import ClusterState
     from jaxtop.model.windows import ProgramKey
 
@@ -126,7 +126,7 @@ def _sizes(
     """
     sizes: list[float] = []
     at_least = False
-    unsplit: dict[tuple[str, str], Unsplit] = {}
+    unsplit: dict[tuple[str, str], UnsplitLaunches] = {}
     moved: dict[tuple[str, str], dict[str | None, int]] = defaultdict(dict)
     for each in members:
         name = each.run, each.program

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import ItemsView, Iterable, Iterator, Sequence
 
     from jaxtop.model.collectives.layout import Layout
-    from jaxtop.model.windows import Durations, Grouped, Groups, Team
+    from jaxtop.model.windows import CollectiveGroups, Durations, Groups, Team
 
 # At most this many instances (groups times rounds) of one launch are kept, chosen at even intervals.
-MOST_INSTANCES = 64
+MAX_INSTANCES = 64
 # A group that no launch of this many windows timed has no current waits.
 CURRENT_WINDOWS = 4
 
@@ -26,7 +26,7 @@ class Participants(NamedTuple):
     """The participants of a collective, and the places whose processes are not expected to report."""
 
     layout: Layout
-    grouped: Grouped
+    grouped: CollectiveGroups
     without_report: set[int]
 
 
@@ -82,7 +82,7 @@ def timing_of_unknown_groups(
 
 def _sampled(instances: Sequence[int]) -> array[int]:
     """Return as many instances as are kept, chosen at even intervals."""
-    return array("I", instances[:: -(-len(instances) // MOST_INSTANCES)])
+    return array("I", instances[:: -(-len(instances) // MAX_INSTANCES)])
 
 
 def _durations_by_place(layout: Layout, reports: Mapping[str, Durations]) -> list[int | None]:

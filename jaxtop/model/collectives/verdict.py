@@ -12,14 +12,14 @@ from math import sqrt
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from jaxtop.model.tuning import Number
+from jaxtop.model.tuning import STRAGGLER, Number
 from jaxtop.model.windows import MISSING, Straggler
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from jaxtop.model.state import ClusterState
-    from jaxtop.model.windows import Grouped, ProgramKey, ProgramWindows, TeamUnit, Timing
+    from jaxtop.model.windows import CollectiveGroups, ProgramKey, ProgramWindows, TeamUnit, Timing
 
 ENOUGH_LAUNCHES = 6
 ENOUGH_WINDOWS = 4
@@ -32,21 +32,22 @@ HYSTERESIS = 0.7
 # A unit is still late if it came last in this share of the launches of the last windows.
 STILL_LATE = 0.5
 # Processes on a CPU share its cores with others, so up to this much lateness is not attributed there.
-LATE_MS = Number("collective_ms", 5.0, "late in a collective from this many milliseconds on")
-LATE_MS_ON_CPU = Number("collective_ms_on_cpu", 25.0, "the same where the devices are CPUs")
+LATE_MS = Number("collective_ms", 5.0, "late in a collective from this many milliseconds on", STRAGGLER)
+LATE_MS_ON_CPU = Number("collective_ms_on_cpu", 25.0, "the same where the devices are CPUs", STRAGGLER)
 # It must also be this share of a launch.
-LEAST_SHARE_OF_LAUNCH = 0.03
+MIN_SHARE_OF_LAUNCH = 0.03
 # The lead must be this many times the measured spread of the others, and of the unit's own lead.
-SPREADS, OWN_SPREADS = 3.0, 2.0
+SPREADS = 3.0
+OWN_SPREADS = 2.0
 # Older windows say little about the present. The more windows agree, the less their lead may be due to
 # chance: the thresholds from spreads fall with the root of their number.
-MOST_WINDOWS = 8
+MAX_WINDOWS = 8
 # The lead must also be this many times the usual lead of the last unit, where that unit keeps changing.
 TIMES_USUAL_LEAD = 1.5
 # The factor from the median absolute deviation to the standard deviation.
 TO_SIGMA = 1.4826
 # At most this many units are compared: enough to measure the spread.
-MOST_COMPARED = 16
+MAX_COMPARED = 16
 
 T = TypeVar("T")
 
@@ -77,7 +78,7 @@ def judge(key: ProgramKey, windows: ProgramWindows, op: str, at_least_us: float)
             if 2 * sum(each >= at_least_us * HYSTERESIS / 2 for each in waits) < len(waits):
                 continue  # most teams are never late, so this check saves most of the work
             current = next((unit for unit in team.units if unit in before), None)
-            late = straggler_in(reported_by(timings, number), number, current, at_least_us)
+            late = straggler_in(reported_by(timings, number), number, current, at_least_us=at_least_us)
             if late is not None:
                 found.append(late)
         windows.late[op] = tuple(found)
@@ -89,7 +90,10 @@ def judge(key: ProgramKey, windows: ProgramWindows, op: str, at_least_us: float)
 
 
 def straggler_of(
-    cluster: ClusterState, grouped: Grouped | None, verdicts: Sequence[Straggler], waits: Mapping[int, int]
+    cluster: ClusterState,
+    grouped: CollectiveGroups | None,
+    verdicts: Sequence[Straggler],
+    waits: Mapping[int, int],
 ) -> Straggler | None:
     """Return the unit that is latest of those judged late; of a process, the device that waits least."""
     if not verdicts or grouped is None:
@@ -157,7 +161,8 @@ def straggler_in(
     launches: Sequence[Timing],
     team: int,
     current: TeamUnit | None = None,
-    at_least_us: float = LATE_MS_ON_CPU.default * 1000,
+    *,
+    at_least_us: float,
 ) -> Straggler | None:
     """Return the unit of a team that clearly comes last, from launches in order of time; None if none does.
 
@@ -175,12 +180,12 @@ def straggler_in(
     is_named = units[suspect] == current
     hysteresis = HYSTERESIS if is_named else 1.0
     launch_us = median(each.launch_us for each in launches[-len(recent) :])
-    notable_us = max(at_least_us, LEAST_SHARE_OF_LAUNCH * launch_us)
+    notable_us = max(at_least_us, MIN_SHARE_OF_LAUNCH * launch_us)
     leads = [[_lead(waits, suspect) for waits in window] for window in windows]
-    agreeing = _agreeing(leads, hysteresis * notable_us / 2, tolerated=is_named)
+    agreeing = _agreeing_windows(leads, hysteresis * notable_us / 2, tolerated_windows=1 if is_named else 0)
     if agreeing < windows_needed:
         return None
-    agreeing = min(agreeing, MOST_WINDOWS)
+    agreeing = min(agreeing, MAX_WINDOWS)
     own = _joined(leads[-agreeing:])
     share = sum(lead > 0 for lead in own) / len(own)
     least_lead_us = max(notable_us, _lead_by_chance(windows, agreeing, own, suspect))
@@ -217,17 +222,17 @@ def _lead_by_chance(
     return max(
         chance * OWN_SPREADS * _sigma(own),
         chance * SPREADS * spread(_joined(windows), suspect),
-        TIMES_USUAL_LEAD * _usual(windows, len(windows) - agreeing),
+        TIMES_USUAL_LEAD * _usual_lead(windows, len(windows) - agreeing),
     )
 
 
-def _agreeing(leads: Sequence[Sequence[int]], least: float, *, tolerated: int) -> int:
+def _agreeing_windows(leads: Sequence[Sequence[int]], least: float, *, tolerated_windows: int) -> int:
     """Return how many of the last windows agree that a unit comes last, with a median lead of at least this.
 
-    Up to `tolerated` windows may disagree, but not the oldest of those that are counted.
+    Up to `tolerated_windows` windows may disagree, but not the oldest of those that are counted.
     """
     odd = [i for i, each in enumerate(reversed(leads)) if median(each) < least]
-    agreeing = next(iter(odd[tolerated:]), len(leads))
+    agreeing = next(iter(odd[tolerated_windows:]), len(leads))
     while agreeing - 1 in odd:
         agreeing -= 1
     return agreeing
@@ -254,7 +259,7 @@ def spread(launches: Sequence[Sequence[int]], suspect: int | None = None) -> flo
         return 0.0
     middles = [_others_wait(waits, suspect) for waits in launches]
     found = []
-    for unit in units[:: -(-len(units) // MOST_COMPARED)]:
+    for unit in units[:: -(-len(units) // MAX_COMPARED)]:
         known = [
             waits[unit] - middle
             for waits, middle in zip(launches, middles, strict=True)
@@ -266,13 +271,13 @@ def spread(launches: Sequence[Sequence[int]], suspect: int | None = None) -> flo
     return found[(len(found) - 1) // 2] if found else 0.0
 
 
-def _usual(windows: Sequence[Sequence[Sequence[int]]], earlier: int) -> float:
+def _usual_lead(windows: Sequence[Sequence[Sequence[int]]], earlier: int) -> float:
     """Return the largest lead of a last unit in earlier windows, where the last unit kept changing.
 
     A unit that led in several consecutive windows was late and has recovered, so its lead is not usual. The
     unit that led in the oldest windows is left out, because it is unknown since when it led.
     """
-    led = [_led(window) for window in windows]
+    led = [_leader(window) for window in windows]
     worst, at = 0.0, 0
     for _, turn in groupby(led, key=lambda each: each[0]):
         leads = [lead for _, lead in turn]
@@ -282,7 +287,7 @@ def _usual(windows: Sequence[Sequence[Sequence[int]]], earlier: int) -> float:
     return worst
 
 
-def _led(window: Sequence[Sequence[int]]) -> tuple[int, float]:
+def _leader(window: Sequence[Sequence[int]]) -> tuple[int, float]:
     """Return the unit that came last in a window, and by how much."""
     suspect = _suspect(window)
     return suspect, median(_lead(waits, suspect) for waits in window)

@@ -7,10 +7,10 @@ from itertools import chain
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from jaxtop.model.collectives.inspected import NAME, SameTimes, inspected_ops
 from jaxtop.model.collectives.kinds import busbw, kind_of
 from jaxtop.model.collectives.launch_rates import sampled_rates
 from jaxtop.model.collectives.layout import layouts
+from jaxtop.model.collectives.nccl_inspector import NAME, SameTimes, inspected_ops
 from jaxtop.model.collectives.present import first_windows, old_windows
 from jaxtop.model.collectives.timing import DeviceWaits, duration_with, longest_wait
 from jaxtop.model.collectives.verdict import is_enough, reported_by, still_late, straggler_of
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     from jaxtop import wire
     from jaxtop.model.arrays.meshes import MeshView
-    from jaxtop.model.collectives.inspected import Inspected
     from jaxtop.model.collectives.launch_rates import SampledRate
     from jaxtop.model.collectives.layout import Layout
-    from jaxtop.model.programs.rates import Unsplit
+    from jaxtop.model.collectives.nccl_inspector import InspectedCollectives
+    from jaxtop.model.programs.rates import UnsplitLaunches
     from jaxtop.model.state import ClusterState
     from jaxtop.model.windows import ProgramKey, Straggler
 
@@ -80,7 +80,7 @@ class CollectiveView:
     # Who timed it, where that was not a window.
     timed_by: str | None = None
     # Launches of all programs of this name together, where they cannot be split by program.
-    unsplit: Unsplit | None = None
+    unsplit: UnsplitLaunches | None = None
     listed: wire.Collective | None = None  # None if only windows have shown it
     # The collectives that share this row, if several do.
     folded: tuple[CollectiveView, ...] = ()
@@ -140,7 +140,7 @@ def collective_views(cluster: ClusterState, now: float) -> list[CollectiveView]:
 def _collectives(
     cluster: ClusterState,
     launched: Mapping[ProgramKey, SampledRate],
-    times: Mapping[SameTimes, Inspected],
+    times: Mapping[SameTimes, InspectedCollectives],
     old: frozenset[ProgramKey],
 ) -> list[CollectiveView]:
     of_programs = layouts(cluster)
@@ -290,7 +290,7 @@ def _with_rate(view: CollectiveView, rate: SampledRate) -> CollectiveView:
     return replace(view, per_second=per_second, unsplit=rate.unsplit)
 
 
-def _with_times(view: CollectiveView, times: Mapping[SameTimes, Inspected]) -> CollectiveView:
+def _with_times(view: CollectiveView, times: Mapping[SameTimes, InspectedCollectives]) -> CollectiveView:
     """Return a collective with the times of NCCL Inspector, if no window has timed it."""
     if not times or view.samples or view.group_size is None or view.bytes is None:
         return view

@@ -8,7 +8,7 @@ What is where, in the order in which to read it:
 - coverage.py: how many rules were checked, and why not all
 - health.py: the health of all runs in one sentence, for the app
 - advice.py: the next step, with the keys or the command that it needs
-- words.py: costs and filters as text
+- sentences.py: costs and filters as text
 - gap_findings.py: what findings about gaps of hosts share
 - large_arrays.py: the large arrays, for rules about their placement
 - shortage.py: memory that a script did not get

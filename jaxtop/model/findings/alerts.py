@@ -8,7 +8,7 @@ from jaxtop.base.names import legible
 from jaxtop.model.findings.advice import advice_outside
 from jaxtop.model.findings.reducer import reported_findings
 from jaxtop.model.findings.rules import RULES_BY_NAME
-from jaxtop.model.findings.words import costs
+from jaxtop.model.findings.sentences import costs
 from jaxtop.model.naming.families import names_of_runs
 
 if TYPE_CHECKING:

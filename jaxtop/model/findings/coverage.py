@@ -1,4 +1,4 @@
-"""How many rules were checked, and why the others could not be."""
+"""The number of rules that were checked, and the reasons why others could not be."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HEALTHY = "healthy"
 # While this rule is not checked, no run is called healthy.
 VITAL = "stalled"
 # The most reasons that are listed where rules are not named.
-MOST_REASONS = 4
+MAX_REASONS = 4
 
 
 class Coverage(NamedTuple):
@@ -68,7 +68,7 @@ class Coverage(NamedTuple):
         if names_rules:
             return [f"{head}:", *(f"{why}: {', '.join(titles)}" for why, titles in self.unchecked.items())]
         every = [(len(titles), why) for why, titles in self.unchecked.items()]
-        shown = every if len(every) == MOST_REASONS + 1 else every[:MOST_REASONS]
+        shown = every if len(every) == MAX_REASONS + 1 else every[:MAX_REASONS]
         lines = [f"{rules}: {why}" for rules, why in shown]
         if rest := every[len(shown) :]:
             lines.append(f"{sum(rules for rules, _ in rest)} for {len(rest)} other reasons")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.finding import Evidence, Finding, FindingCost, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Unmeasured
-from jaxtop.model.wall_time.gaps import MOST_COMPILING
+from jaxtop.model.wall_time.gaps import MAX_COMPILING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 # From this part of a gap on, a finding says that the main thread waits for a core.
 OF_CORE = 0.1
-# The fewest looks at a queue that say how often it is empty. It mostly is from this share of them on.
-FEWEST_LOOKS, MOSTLY = 10, 0.5
+# The fewest looks at a queue that show how often it is empty.
+MIN_QUEUE_LOOKS = 10
+# A queue is mostly empty if it is empty in this share of the looks.
+EMPTY_QUEUE_SHARE = 0.5
 # The kind of a queue through which other processes send.
 FROM_PROCESSES = "multiprocessing"
 EXPLAINS = ("slower_than_before",)
@@ -33,7 +35,7 @@ def measured_gaps(facts: RunFacts) -> list[Gap]:
     found = [each for each in facts.gaps if each.uncovered is not None]
     if not found:
         raise Unmeasured("the main threads, or launches of the step, were not measured for long enough")
-    return [each for each in found if each.compiling < MOST_COMPILING]
+    return [each for each in found if each.compiling < MAX_COMPILING]
 
 
 def worst_of(found: Sequence[Gap], activity: int) -> tuple[Gap, ActiveLine]:
@@ -81,13 +83,13 @@ def core_clause(share: float, core: float) -> str:
 
 def _seen_queue(gap: Gap) -> InputQueue | None:
     queue = gap.host.activity.input_queue
-    return queue if queue is not None and queue.looks >= FEWEST_LOOKS else None
+    return queue if queue is not None and queue.looks >= MIN_QUEUE_LOOKS else None
 
 
 def is_from_processes(gap: Gap) -> bool:
     """Return whether the input comes through a queue from other processes, which leave it mostly empty."""
     queue = _seen_queue(gap)
-    return queue is not None and queue.kind == FROM_PROCESSES and queue.empty_share >= MOSTLY
+    return queue is not None and queue.kind == FROM_PROCESSES and queue.empty_share >= EMPTY_QUEUE_SHARE
 
 
 def queue_clause(gap: Gap) -> str:
@@ -96,9 +98,9 @@ def queue_clause(gap: Gap) -> str:
     if queue is None:
         return ""
     empty, full = queue.empty_share, queue.full_share or 0.0
-    if empty >= MOSTLY:
+    if empty >= EMPTY_QUEUE_SHARE:
         return f"; its queue empty in {empty:.0%} of looks"
-    return f"; its queue full in {full:.0%} of looks" if full >= MOSTLY else ""
+    return f"; its queue full in {full:.0%} of looks" if full >= EMPTY_QUEUE_SHARE else ""
 
 
 def _queue_evidence(gap: Gap) -> tuple[Evidence, ...]:

@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from jaxtop.model.host import Host
     from jaxtop.model.liveness import HostView
 
-# Smaller arrays are never considered, and all of one kind together must cost this much on a device.
-LARGE, SAVES_SHARE = 1 << 20, 0.05
-ALL_SMALL = f"no array takes {in_bytes(LARGE)} on a device"
+# Smaller arrays, in bytes on a device, are never considered.
+LARGE_ARRAY_BYTES = 1 << 20
+# The arrays of one kind together must cost this share of the memory of a device.
+MIN_SAVED_SHARE = 0.05
+ALL_SMALL = f"no array takes {in_bytes(LARGE_ARRAY_BYTES)} on a device"
 SAVES_AT_LEAST = Number("least_bytes", 8 << 20, "bytes on a device below which it is not reported")
 
 
@@ -55,7 +57,7 @@ def large(host: Host) -> Iterator[tuple[wire.ArrayGroup, int, wire.Sharding]]:
     """Yield the large arrays in the memory of devices, with their counts and shardings."""
     census = host.arrays
     for group, count in zip(census.groups, census.counts, strict=True):
-        if count and group.bytes_per_device >= LARGE and group.groups == 1:
+        if count and group.bytes_per_device >= LARGE_ARRAY_BYTES and group.groups == 1:
             sharding = census.shardings[group.sharding]
             if not is_in_host_memory(sharding.memory_kind, is_cpu=host.is_on_cpu):
                 yield group, apart(group.name, count), sharding

@@ -1,4 +1,4 @@
-"""What a process was like when its script failed or it died: from what it had reported until then."""
+"""The last state of a process whose script failed or that died, from its reports until then."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from jaxtop.base import names
 from jaxtop.model.arrays.groups import total
 from jaxtop.model.arrays.growth import growers_of, without_indices
 from jaxtop.model.arrays.memory import held_by_arrays
+from jaxtop.model.findings.sentences import line_of
 from jaxtop.model.findings.shortage import Shortage, Size, shortage_of
-from jaxtop.model.findings.words import line_of
 from jaxtop.model.hardware.allocators import free_bytes
 from jaxtop.model.host import device_entry, run_of, still_of
 from jaxtop.model.hosts import host_views
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from jaxtop.model.host import Host
     from jaxtop.model.state import ClusterState, LoggedEvent
 
-MOST_ARRAYS, MOST_EVENTS = 10, 10
+MAX_ARRAYS, MAX_EVENTS = 10, 10
 # The events of this many seconds before the end are shown.
 EVENTS_WITHIN = 120.0
 _OF_THE_END = ("ended", "died", "finding")
@@ -165,7 +165,7 @@ def _postmortem(cluster: ClusterState, host: Host, state: State) -> Postmortem:
         arrays=_largest(census),
         array_count=sum(census.counts),
         census_age=_age(at, counted),
-        growers=tuple(growers_of(cluster, host)[:MOST_ARRAYS]),
+        growers=tuple(growers_of(cluster, host)[:MAX_ARRAYS]),
         events=_events_before(cluster, host, at),
         pulse_age=_age(at, pulse.at_ms),
         still_s=None if still is None else _age(at, still.since_ms),
@@ -219,7 +219,7 @@ def _largest(census: wire.Arrays) -> tuple[HeldArrays, ...]:
             if before is None
             else HeldArrays(group, stem, before.count + count, before.bytes_per_device + size)
         )
-    return tuple(nlargest(MOST_ARRAYS, found.values(), key=lambda each: each.bytes_per_device))
+    return tuple(nlargest(MAX_ARRAYS, found.values(), key=lambda each: each.bytes_per_device))
 
 
 def _program(host: Host, at: float, *, may_be_new: bool) -> LastProgram | None:
@@ -281,4 +281,4 @@ def _events_before(cluster: ClusterState, host: Host, at: float) -> tuple[Logged
         and event.kind not in _OF_THE_END
         and at - EVENTS_WITHIN <= event.at <= at
     ]
-    return tuple(found[-MOST_EVENTS:])
+    return tuple(found[-MAX_EVENTS:])

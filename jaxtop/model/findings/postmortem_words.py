@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from jaxtop.model.findings.postmortem import DeviceMemory, HeldArrays, LastProgram, Postmortem
     from jaxtop.model.findings.shortage import Size
 
-MOST_DEVICES = 4
+MAX_DEVICES = 4
 # The innermost native frames of each thread.
-MOST_NATIVE = 8
+MAX_NATIVE = 8
 MINUTE = 60.0
 _WORDS_OF_SOURCES = {
     "exception": "by the exception",
@@ -102,9 +102,9 @@ def _native(found: Postmortem) -> Iterator[str]:
         name = "main thread" if thread.is_main else f"thread {thread.name}"
         yield f"the {name} {f'waited {wait_text(thread.native)}'.rstrip()}:"
         lines = innermost_first(thread.native)
-        yield from (f"  {line}" for line in lines[:MOST_NATIVE])
-        if len(lines) > MOST_NATIVE:
-            yield f"  and {len(lines) - MOST_NATIVE} more frames"
+        yield from (f"  {line}" for line in lines[:MAX_NATIVE])
+        if len(lines) > MAX_NATIVE:
+            yield f"  and {len(lines) - MAX_NATIVE} more frames"
 
 
 def _asked(found: Postmortem) -> Iterator[str]:
@@ -159,10 +159,10 @@ def _step(found: Postmortem) -> Iterator[str]:
 def _memory(found: Postmortem) -> Iterator[str]:
     known = [each for each in found.memory if each.used_bytes is not None]
     known.sort(key=lambda each: -(each.used_bytes or 0))
-    for each in known[:MOST_DEVICES]:
+    for each in known[:MAX_DEVICES]:
         yield _device_line(each)
-    if len(known) > MOST_DEVICES:
-        yield f"{len(known) - MOST_DEVICES} more devices, each with less"
+    if len(known) > MAX_DEVICES:
+        yield f"{len(known) - MAX_DEVICES} more devices, each with less"
     if known:
         yield f"measured {_ago(found.memory_age)}"
 

@@ -126,7 +126,7 @@ def _check_run(facts: RunFacts, all_runs: Collection[str], at: float) -> Iterato
         if state.tuning.is_muted(rule.name, facts.run.id, facts.run.name):
             _mute(state, facts.run.id, rule.name)
             continue
-        if (is_only_its_end_known or has_no_figures) and not rule.is_of_the_end:
+        if (is_only_its_end_known or has_no_figures) and not rule.applies_after_exit:
             state.findings.unchecked[run.id, rule.name] = (
                 ONLY_ITS_END if is_only_its_end_known else NO_FIGURES
             )
@@ -162,7 +162,7 @@ def _mute(state: ClusterState, run: str, rule: str) -> None:
         del state.findings.ongoing[key]
 
 
-class _Checked(NamedTuple):
+class _RuleResult(NamedTuple):
     """What a rule found, why it could not be checked, and for which time; None if the time did not matter."""
 
     found: list[Finding]
@@ -176,7 +176,7 @@ def _checked(
     """Return what a rule finds in a run, and note why if it cannot be checked, or not completely."""
     of = partial(facts.cluster.derived.of, member=facts.run.id, members=all_runs)  # by name and inputs
 
-    def check() -> _Checked:
+    def check() -> _RuleResult:
         found: list[Finding] = []
         why = ""
         try:
@@ -186,9 +186,9 @@ def _checked(
             why = str(missing)
         except Exception:  # noqa: BLE001 - a fault of one rule must not hide the others
             why = _FAILED
-        return _Checked(found, why, at if facts.has_read_time else None)
+        return _RuleResult(found, why, at if facts.has_read_time else None)
 
-    def derive() -> _Checked:
+    def derive() -> _RuleResult:
         if rule.inputs is None:
             return check()
         return of(f"rule {rule.name}", inputs=rule.inputs(facts), derive=check)

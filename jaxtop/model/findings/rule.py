@@ -1,4 +1,4 @@
-"""What a rule is, and what it reads: one run of the cluster at one time."""
+"""The type of rules, and the facts that they read: one run of the cluster at one time."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Rule:
     numbers: tuple[Number, ...] = ()
     details: tuple[str, ...] = ()
     # Whether it can be checked for a run of which only the end is known.
-    is_of_the_end: bool = False
+    applies_after_exit: bool = False
 
     def findings(self, facts: RunFacts) -> Iterator[Finding]:
         """Yield the findings of a run under the name of the rule."""

@@ -11,8 +11,12 @@ if TYPE_CHECKING:
     from jaxtop.model.liveness import HostView
     from jaxtop.model.state import PulseSample
 
-# A trend needs this many points over this many seconds. It is judged by the troughs of this many blocks.
-FEWEST_POINTS, SHORTEST_TREND, BLOCKS = 12, 30.0, 6
+# The fewest points of a trend.
+MIN_POINTS = 12
+# The shortest trend, in seconds.
+SHORTEST_TREND = 30.0
+# The blocks whose troughs decide whether a trend rises.
+BLOCKS = 6
 
 
 class Trend(NamedTuple):
@@ -30,7 +34,7 @@ def trend(points: Sequence[tuple[float, float | None]], shortest: float = SHORTE
     count: caches fill up like that after the start.
     """
     known = [(at, value) for at, value in points if value is not None]
-    if len(known) < FEWEST_POINTS:
+    if len(known) < MIN_POINTS:
         return None
     first, span = known[0][0], known[-1][0] - known[0][0]
     if span < shortest:

@@ -1,4 +1,4 @@
-"""What the allocators of devices can still provide: the one owner of the arithmetic of their figures.
+"""The memory that allocators can still provide: the one owner of the arithmetic of their figures.
 
 The figures are those of `device.memory_stats()` (`AllocatorStats` in openxla/xla,
 `xla/tsl/framework/allocator.h`). For every allocator with a limit, `limit = used + reserved + free`:

@@ -1,4 +1,4 @@
-"""What makers publish of each kind of device: the one table, which peaks, plans and the documentation read.
+"""The published figures of each kind of device: the one table for peaks, plans and the documentation.
 
 A kind is JAX's `device_kind`, matched as a whole: an instance of a GPU (MIG), a virtual one and a part that
 is only called alike have no figures, never those of a neighbour. The names of TPUs are those of

@@ -1,4 +1,4 @@
-"""What fast links join: a slice of TPUs (ICI), the GPUs that NVLink joins, else the devices of a process."""
+"""The domains of fast links: a slice of TPUs (ICI), GPUs that NVLink joins, else the devices of a process."""
 
 from __future__ import annotations
 

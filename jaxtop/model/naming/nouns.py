@@ -1,4 +1,4 @@
-"""What a run calls its processes: hosts where each has a machine of its own, processes otherwise."""
+"""The noun for the processes of a run: hosts where each has a machine of its own, processes otherwise."""
 
 from __future__ import annotations
 

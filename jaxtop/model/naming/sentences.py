@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _MANY = {PROCESS: "processes", HOST: "hosts"}
 # The ranges in a text with many hosts.
-MOST_RANGES = 6
+MAX_RANGES = 6
 
 
 def noun_of(hosts: Iterable[Host]) -> str:
@@ -53,8 +53,8 @@ def ranges(numbers: Iterable[int]) -> str:
             found[-1][1] = number
         else:
             found.append([number, number])
-    shown = [f"{first}" if first == last else f"{first}–{last}" for first, last in found[:MOST_RANGES]]
-    rest = sum(last - first + 1 for first, last in found[MOST_RANGES:])
+    shown = [f"{first}" if first == last else f"{first}–{last}" for first, last in found[:MAX_RANGES]]
+    rest = sum(last - first + 1 for first, last in found[MAX_RANGES:])
     return ", ".join(shown) + (f" and {rest} more" if rest else "")
 
 

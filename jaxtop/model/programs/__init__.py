@@ -2,11 +2,11 @@
 
 What is where, in the order in which to read it:
 
-- reported.py: what a process reports about its programs
-- loaded.py: programs with the processes that loaded them
+- program_updates.py: what a process reports about its programs
+- loaded_programs.py: programs with the processes that loaded them
 - views.py: the programs of the cluster, each once, with their figures
-- launched.py: launches that windows showed
-- lasting.py: how long launches take, as a histogram
+- launch_counts.py: launches that windows showed
+- launch_durations.py: how long launches take, as a histogram
 - rates.py: how often a process launches its programs
 - compiles.py: the compilations, with their causes
 """

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from jaxtop.model.state import ClusterState
 
 # The most compilations that are listed, of all processes together.
-MOST_LISTED = 2000
+MAX_LISTED = 2000
 
 
 class CompileView(NamedTuple):
@@ -60,7 +60,7 @@ def latest_compiles(cluster: ClusterState, now: float) -> list[CompileView]:
         for view in host_views(cluster, now)
         for each in view.host.programs.compilations
     )
-    return nlargest(MOST_LISTED, found, key=lambda each: each.compilation.at_ms)[::-1]
+    return nlargest(MAX_LISTED, found, key=lambda each: each.compilation.at_ms)[::-1]
 
 
 def compiled_lines(cluster: ClusterState, now: float) -> list[CompiledLineView]:

@@ -1,4 +1,4 @@
-"""How often a process launches its programs: by function from counters, by variant from windows.
+"""The launch rates of the programs of a process: by function from counters, by variant from windows.
 
 Launches are counted by function. If several programs of a function are loaded, windows of the profiler show
 which of them ran. Their shares of the launches in windows are their shares of the function's rate.
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 # Over less time than this, a rate is not meaningful.
 SHORTEST_RATE_MS = 1000
 # The number of processes of a program whose launches are read.
-MOST_SAMPLED = 8
+MAX_SAMPLED = 8
 
 
-class Unsplit(NamedTuple):
+class UnsplitLaunches(NamedTuple):
     """The launches a second of several programs of one name together, where they cannot be split."""
 
     per_second: float
@@ -35,7 +35,7 @@ class LaunchRates(NamedTuple):
 
     of_function: Mapping[str, float]
     of_program: Mapping[tuple[str, str | None], float]
-    unsplit: Mapping[str, Unsplit]
+    unsplit: Mapping[str, UnsplitLaunches]
 
     def rate_of(self, name: str, fingerprint: str | None) -> float | None:
         """Return the rate of a program; None if it is unknown or cannot be split."""
@@ -44,7 +44,7 @@ class LaunchRates(NamedTuple):
 
 def sampled(agents: Sequence[str]) -> Sequence[str]:
     """Return some of the processes of a program, which all launch it alike, spread evenly over them."""
-    return agents[:: max(1, len(agents) // MOST_SAMPLED)]
+    return agents[:: max(1, len(agents) // MAX_SAMPLED)]
 
 
 @lru_cache(maxsize=4096)
@@ -66,7 +66,7 @@ def launch_rates_of(host: Host) -> LaunchRates:
             of_function[name] = max((count - before[function]) / seconds, of_function.get(name, 0.0))
     variants = _variants(host)
     of_program: dict[tuple[str, str | None], float] = {}
-    unsplit: dict[str, Unsplit] = {}
+    unsplit: dict[str, UnsplitLaunches] = {}
     for name, rate in of_function.items():
         loaded = variants.get(name) or {key[1]: 0 for key in host.inventories if key[0] == name}
         counts = _counted(host, name, loaded)
@@ -76,7 +76,7 @@ def launch_rates_of(host: Host) -> LaunchRates:
         elif loaded and total and None not in counts:
             of_program.update({(name, each): rate * counts.get(each, 0) / total for each in loaded})
         else:
-            unsplit[name] = Unsplit(rate, len(loaded))
+            unsplit[name] = UnsplitLaunches(rate, len(loaded))
     return LaunchRates(of_function, of_program, unsplit)
 
 

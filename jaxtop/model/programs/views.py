@@ -10,8 +10,8 @@ from jaxtop.base import names
 from jaxtop.model.hardware.allocators import free_bytes
 from jaxtop.model.hosts import host_views
 from jaxtop.model.programs.compiles import cause_of, lost_ms
-from jaxtop.model.programs.lasting import percentile_us, together
-from jaxtop.model.programs.loaded import differing, identity, merged_programs, most, unlike
+from jaxtop.model.programs.launch_durations import percentile_us, together
+from jaxtop.model.programs.loaded_programs import differing, identity, merged_programs, most, unlike
 from jaxtop.model.programs.rates import launch_rates_of, program_of, sampled
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jaxtop.model.host import Host
     from jaxtop.model.liveness import HostView
     from jaxtop.model.programs.compiles import Cause
-    from jaxtop.model.programs.loaded import LoadedProgram
+    from jaxtop.model.programs.loaded_programs import LoadedProgram
     from jaxtop.model.state import ClusterState
 
 

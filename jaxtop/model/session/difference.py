@@ -1,4 +1,4 @@
-"""What changed between two moments of a session: hosts, programs, arrays, memory, launches."""
+"""The changes between two moments of a session: hosts, programs, arrays, memory, launches."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ChangeKind(StrEnum):
 _ORDER = tuple(ChangeKind)
 
 
-class Then(NamedTuple):
+class PastCluster(NamedTuple):
     """A cluster at a time."""
 
     at: float
@@ -80,7 +80,7 @@ class MomentChange:
         return abs(grown) if grown is not None else max(self.before or 0, self.after or 0)
 
 
-def difference_of(before: Then, after: Then) -> list[MomentChange]:
+def difference_of(before: PastCluster, after: PastCluster) -> list[MomentChange]:
     """Return all changes, by kind and then by size, largest first."""
     found = [
         *_host_changes(before, after),
@@ -96,7 +96,7 @@ def difference_of(before: Then, after: Then) -> list[MomentChange]:
 # Hosts
 
 
-def _host_changes(before: Then, after: Then) -> Iterator[MomentChange]:
+def _host_changes(before: PastCluster, after: PastCluster) -> Iterator[MomentChange]:
     was = {view.host.agent: view for view in host_views(before.cluster, before.at)}
     # A process that was started again has another agent.
     by_place = {_place(view.host): view for view in was.values() if view.host.process_index is not None}
@@ -125,7 +125,7 @@ def _place(host: Host) -> tuple[str, int | None]:
     return run_of(host), host.process_index
 
 
-def _runs_without(then: Then, has_reported: Callable[[Host], bool]) -> set[str]:
+def _runs_without(then: PastCluster, has_reported: Callable[[Host], bool]) -> set[str]:
     """Return the runs that have hosts, none of which has reported this."""
     members = newest_hosts(then.cluster)
     return {run_of(host) for host in members} - {run_of(host) for host in members if has_reported(host)}
@@ -141,7 +141,7 @@ def _pairs(
 # Programs
 
 
-def _program_changes(before: Then, after: Then) -> Iterator[MomentChange]:
+def _program_changes(before: PastCluster, after: PastCluster) -> Iterator[MomentChange]:
     was, now = ({view.key: view for view in program_views(then.cluster, then.at)} for then in (before, after))
     without_before, without_after = (
         _runs_without(then, lambda host: host.programs.at_ms > 0) for then in (before, after)
@@ -167,7 +167,7 @@ def _program_change(
 # Memory
 
 
-def _memory_changes(before: Then, after: Then) -> Iterator[MomentChange]:
+def _memory_changes(before: PastCluster, after: PastCluster) -> Iterator[MomentChange]:
     was, now = _parts(before), _parts(after)
     for run, earlier, later in _pairs(was, now):
         for part in PARTS:
@@ -179,7 +179,7 @@ def _memory_changes(before: Then, after: Then) -> Iterator[MomentChange]:
                     )
 
 
-def _parts(then: Then) -> dict[str, dict[Part, int]]:
+def _parts(then: PastCluster) -> dict[str, dict[Part, int]]:
     """Return what the devices of each run hold, by parts; unknown parts are left out."""
     found: dict[str, dict[Part, int]] = {}
     for view in memory_views(then.cluster, _present(then)):
@@ -191,12 +191,12 @@ def _parts(then: Then) -> dict[str, dict[Part, int]]:
     return found
 
 
-def _present(then: Then) -> list[DeviceView]:
+def _present(then: PastCluster) -> list[DeviceView]:
     # The memory of an exited process is free again.
     return [device for device in device_views(then.cluster, then.at) if not device.state.has_exited]
 
 
-def _device_changes(before: Then, after: Then) -> Iterator[MomentChange]:
+def _device_changes(before: PastCluster, after: PastCluster) -> Iterator[MomentChange]:
     was, now = ({(device.run, device.id): device for device in _present(then)} for then in (before, after))
     for (run, number), earlier, later in _pairs(was, now):
         first = None if earlier is None else earlier.used_bytes
@@ -231,7 +231,7 @@ class _ArrayTotal(NamedTuple):
 _NONE = _ArrayTotal()
 
 
-def _array_changes(before: Then, after: Then) -> Iterator[MomentChange]:
+def _array_changes(before: PastCluster, after: PastCluster) -> Iterator[MomentChange]:
     was, now = _held(before.cluster), _held(after.cluster)
     without_before, without_after = (
         _runs_without(then, lambda host: host.arrays.at_ms > 0) for then in (before, after)
@@ -270,7 +270,7 @@ def _held(cluster: ClusterState) -> dict[tuple[str, ...], _ArrayTotal]:
 # Launches
 
 
-def _launch_changes(before: Then, after: Then) -> Iterator[MomentChange]:
+def _launch_changes(before: PastCluster, after: PastCluster) -> Iterator[MomentChange]:
     """Yield the launches of each function, from the process that launched it most: they launch together."""
     most: dict[tuple[str, str], MomentChange] = {}
     for host in newest_hosts(after.cluster):
@@ -289,7 +289,7 @@ def _launch_changes(before: Then, after: Then) -> Iterator[MomentChange]:
         yield replace(change, detail=rate, how=UNKNOWN_BEFORE if change.before is None else change.how)
 
 
-def _launches(then: Then, host: Host) -> Mapping[str, int] | None:
+def _launches(then: PastCluster, host: Host) -> Mapping[str, int] | None:
     """Return the launch counts of a process at that time; None where unknown."""
     earlier = then.cluster.hosts.get(host.agent)
     if earlier is not None and earlier.pulse_at is not None:

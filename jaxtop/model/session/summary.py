@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from jaxtop.model.state import ClusterState, LoggedEvent
 
 # Enough for any terminal. Beyond it, neighbouring bins are merged.
-MOST_BINS = 2_000
-MOST_EVENTS = 5_000
+MAX_BINS = 2_000
+MAX_EVENTS = 5_000
 
 
 class Bin(NamedTuple):
@@ -36,8 +36,8 @@ class SessionSummary:
 
     def followed_by(self, later: SessionSummary) -> SessionSummary:
         """Return both summaries as one, with bins merged as needed."""
-        both = SessionSummary((*self.bins, *later.bins), (*self.events, *later.events)[-MOST_EVENTS:])
-        return both.coarser(MOST_BINS)
+        both = SessionSummary((*self.bins, *later.bins), (*self.events, *later.events)[-MAX_EVENTS:])
+        return both.coarser(MAX_BINS)
 
     def coarser(self, most: int) -> SessionSummary:
         """Return the same summary with at most this many bins."""

@@ -10,8 +10,8 @@ from jaxtop.model.host import longest_compile, still_of
 from jaxtop.model.liveness import State, interval_of, state_of, was_never_reached
 from jaxtop.model.stalls import transfers, witnesses
 from jaxtop.model.stalls.lulls import (
-    LAUNCHED,
-    TIMES_A_LULL,
+    MIN_LAUNCHES,
+    STANDSTILL_RATIO,
     computes,
     differing,
     has_stacks_of_now,
@@ -42,7 +42,7 @@ MISSED_WITHIN = 20.0
 COMPILES_FOR = 2.0
 # JAX launches ahead of the devices by a limited number: counters that are farther apart began at different
 # moments.
-FARTHEST = 64
+MAX_COUNTER_DISTANCE = 64
 # Without a rhythm, a run is stalled after this many seconds if its hosts differ in what they launched, or in
 # whether they wait,
 DIFFERS_FOR = 10.0
@@ -109,9 +109,9 @@ class Case:
 
     def _takes_too_long(self, host: Host) -> bool:
         running, lull = running_of(host), host.pulse.lull
-        if running is None or lull is None or host.launches.get(running.function, 0) <= LAUNCHED:
+        if running is None or lull is None or host.launches.get(running.function, 0) <= MIN_LAUNCHES:
             return False
-        return running.seconds > TIMES_A_LULL * lull.longest_ms / 1000
+        return running.seconds > STANDSTILL_RATIO * lull.longest_ms / 1000
 
     # Who stands out
 
@@ -137,7 +137,7 @@ class Case:
         counts = {host.agent: host.launches.get(self.function, 0) for host in self.heard}
         most, least = max(counts.values()), min(counts.values())
         behind = [host for host in self.heard if counts[host.agent] < most]
-        if most - least > FARTHEST or len(behind) * 2 > len(self.heard):
+        if most - least > MAX_COUNTER_DISTANCE or len(behind) * 2 > len(self.heard):
             return []
         do_wait = all(host.agent in self._waiters for host in behind)
         if self._groups and do_wait and len(self._waiters) < len(self.heard):

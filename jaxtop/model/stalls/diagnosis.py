@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from jaxtop.model.stalls.witnesses import Witness
     from jaxtop.model.state import ClusterState
 
-MOST_PLACES, LONGEST_NAME = 3, 60
+MAX_PLACES = 3
+LONGEST_NAME = 60
 
 
 def diagnose(cluster: ClusterState, run: str, at: float) -> Diagnosis | None:
@@ -54,12 +55,12 @@ def has_resumed(cluster: ClusterState, run: str, at: float) -> bool:
     return any(still_of(host) is None for host in _case(cluster, run, at).heard)
 
 
-def _case(cluster: ClusterState, run: str, at: float) -> _Diagnosed:
+def _case(cluster: ClusterState, run: str, at: float) -> _StallDiagnosis:
     members = next((each.members for each in run_members(cluster) if each.id == run), ())
-    return _Diagnosed([host for host, _ in members if run_of(host) == run], at)
+    return _StallDiagnosis([host for host, _ in members if run_of(host) == run], at)
 
 
-class _Diagnosed(Case):
+class _StallDiagnosis(Case):
     """The cause of a stall, in words."""
 
     def diagnosis(self, run: str) -> Diagnosis:
@@ -146,7 +147,7 @@ class _Diagnosed(Case):
             return f"it is at {first.text}"
         if not others and len(first.agents) == len(self.heard):
             return f"all are at {first.text}; which one blocks the others is unknown"
-        groups = self._groups[:MOST_PLACES]
+        groups = self._groups[:MAX_PLACES]
         places = "; ".join(f"{host_names(self._hosts(group.agents))} at {group.text}" for group in groups)
         return f"{places}; which one blocks the others is unknown"
 
@@ -169,7 +170,7 @@ class _Diagnosed(Case):
     def _places(self, hosts: list[Host]) -> str:
         wanted = {host.agent for host in hosts}
         found = [group for group in self._groups if wanted & set(group.agents)]
-        return ", ".join(place_text(group.place) for group in found[:MOST_PLACES])
+        return ", ".join(place_text(group.place) for group in found[:MAX_PLACES])
 
     def _lost_text(self, hosts: list[Host]) -> str:
         by_state: dict[State, list[Host]] = {}

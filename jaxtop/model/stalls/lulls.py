@@ -19,13 +19,22 @@ if TYPE_CHECKING:
 
     from jaxtop.model.host import Host
 
-# Permille of a core: from the first value a process computes on its CPU devices, below the second it waits.
-COMPUTES, WAITS = 500, 200
-# The same where tasks wait for a core for at least this share of the time: nobody gets much of one there.
-CROWDED_FROM, COMPUTES_CROWDED, WAITS_CROWDED = 500, 100, 50
-# Steps have begun once a function was launched more often than this. A time without launches is then too long
-# if it is this many times as long as the longest one before, and at least this many seconds.
-LAUNCHED, TIMES_A_LULL, STANDS_FOR = 5, 3, 30.0
+# A process computes on its CPU devices if it uses at least this many thousandths of a core.
+COMPUTING_PERMILLE = 500
+# A process waits if it uses less than this many thousandths of a core.
+WAITING_PERMILLE = 200
+# A host is crowded if its tasks wait for a core for this many thousandths of the time: none gets much of one.
+CROWDED_PERMILLE = 500
+# On a crowded host, a process computes from this many thousandths of a core on.
+CROWDED_COMPUTING_PERMILLE = 100
+# On a crowded host, a process waits below this many thousandths of a core.
+CROWDED_WAITING_PERMILLE = 50
+# Steps have begun once a function was launched more often than this.
+MIN_LAUNCHES = 5
+# A time without launches is a standstill if it is this many times as long as the longest one before.
+STANDSTILL_RATIO = 3
+# The shortest standstill, in seconds.
+MIN_STANDSTILL_S = 30.0
 
 
 class RunningLaunch(NamedTuple):
@@ -58,18 +67,22 @@ def computes(host: Host) -> bool | None:
         return None
     if host.hello.platform == "cpu":
         used, pressure = host.pulse.host.process_cpu_permille, host.pulse.host.cpu_pressure_permille
-        is_crowded = (pressure or 0) >= CROWDED_FROM
-        most, least = (COMPUTES_CROWDED, WAITS_CROWDED) if is_crowded else (COMPUTES, WAITS)
+        is_crowded = (pressure or 0) >= CROWDED_PERMILLE
+        most, least = (
+            (CROWDED_COMPUTING_PERMILLE, CROWDED_WAITING_PERMILLE)
+            if is_crowded
+            else (COMPUTING_PERMILLE, WAITING_PERMILLE)
+        )
         return None if used is None else True if used >= most else False if used < least else None
     column = host.pulse.devices.utilization_permille or (None,)
     # Devices that wait for each other are as busy as devices that compute.
-    return False if all(each is not None and each < WAITS for each in column) else None
+    return False if all(each is not None and each < WAITING_PERMILLE for each in column) else None
 
 
 def uses_cpu(host: Host) -> bool:
     """Return whether a process uses the CPU, or what it uses is not known."""
     used = host.pulse.host.process_cpu_permille
-    return used is None or used >= WAITS
+    return used is None or used >= WAITING_PERMILLE
 
 
 def stands(host: Host, seconds: float) -> bool:
@@ -78,11 +91,11 @@ def stands(host: Host, seconds: float) -> bool:
     One that computes in Python may have ended its steps, and one that serves waits for requests.
     """
     lull = host.pulse.lull
-    if lull is None or host.launches.get(lull.function, 0) <= LAUNCHED or uses_cpu(host):
+    if lull is None or host.launches.get(lull.function, 0) <= MIN_LAUNCHES or uses_cpu(host):
         return False
     if host.hello is not None and Role(host.hello.role or "").serves:
         return False
-    return seconds > max(STANDS_FOR, TIMES_A_LULL * lull.longest_ms / 1000)
+    return seconds > max(MIN_STANDSTILL_S, STANDSTILL_RATIO * lull.longest_ms / 1000)
 
 
 def differing(hosts: Sequence[Host]) -> str | None:

@@ -1,4 +1,4 @@
-"""Where the processes are: hosts whose main threads are at the same place, grouped.
+"""The hosts grouped by the place of their main threads.
 
 Files of the script's own code have bare names ("train.py"). Files of libraries and of Python itself have the
 folder that they are imported from ("jax/_src/array.py").

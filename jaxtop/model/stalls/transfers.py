@@ -1,4 +1,4 @@
-"""Which process has read, written or received much less than its peers, before the first steps.
+"""The processes that have read, written or received much less than their peers before the first steps.
 
 A process that restores a checkpoint launches nothing for a long time, and its peers wait for it. The bytes
 that it moves show whether it hangs or is slow.
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop.base.units import in_bytes
 from jaxtop.model.finding import Evidence
 from jaxtop.model.naming.sentences import host_names
-from jaxtop.model.stalls.lulls import WAITS
+from jaxtop.model.stalls.lulls import WAITING_PERMILLE
 from jaxtop.model.stalls.witnesses import Witness
 
 if TYPE_CHECKING:
@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
     from jaxtop.model.host import Host
 
-# A process is behind with less than this share of the median of all, and this many bytes less.
-SHARE, LEAST = 0.5, 100 << 20
+# A process is behind if it moved less than this share of the median of all processes.
+BEHIND_SHARE = 0.5
+# A process that is behind moved at least this many bytes less.
+MIN_BEHIND_BYTES = 100 << 20
 # A process that moves fewer bytes per second is done, or stuck.
 MOVES = 1 << 20
 
@@ -102,14 +104,18 @@ def _late(amounts: Sequence[_Amount]) -> list[_Amount]:
     usual = (
         max(each.total for each in amounts) if len(amounts) == 2 else median(each.total for each in amounts)
     )
-    return [each for each in amounts if each.total < SHARE * usual and usual - each.total >= LEAST]
+    return [
+        each
+        for each in amounts
+        if each.total < BEHIND_SHARE * usual and usual - each.total >= MIN_BEHIND_BYTES
+    ]
 
 
 def _is_idle(host: Host) -> bool:
     """Return whether a process neither reads nor writes nor computes."""
     used, lull = host.pulse.host.process_cpu_permille, host.pulse.lull
     rates = () if lull is None else (lull.moved.read_per_s, lull.moved.written_per_s)
-    return used is not None and used < WAITS and all((each or 0) < MOVES for each in rates)
+    return used is not None and used < WAITING_PERMILLE and all((each or 0) < MOVES for each in rates)
 
 
 def _witness(kind: _TransferKind, late: Sequence[_Amount], others: Collection[_Amount]) -> Witness:

@@ -1,4 +1,4 @@
-"""Which process the libraries of the devices single out while all processes stand at the same place.
+"""The process that the device libraries single out while all processes stand at the same place.
 
 Two witnesses: NCCL counts the operations that each rank has launched, and the TPU runtime says where each
 core stands.

@@ -8,21 +8,23 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
-from jaxtop.model.earlier import LossValues
+from jaxtop.model.past_values import LossValues
 from jaxtop.wire import is_loss
 
 if TYPE_CHECKING:
     from jaxtop.wire import Pulse, Step
 
-# One value is kept in this many milliseconds, and this many of them: those of two minutes.
-VALUE_EVERY_MS, MOST_VALUES = 2_000, 60
+# The interval between two values that are kept.
+VALUE_EVERY_MS = 2_000
+# The most values that are kept: those of two minutes.
+MAX_VALUES = 60
 # What is usual is unknown with fewer values than this.
-FEWEST_VALUES = 8
+MIN_VALUES = 8
 # The median deviation of normally distributed values, times this, is their standard deviation.
 _DEVIATION = 1.4826
 
 
-class Usual(NamedTuple):
+class UsualLoss(NamedTuple):
     """The median of a loss, and the value above which it is high."""
 
     median: float
@@ -64,26 +66,26 @@ def _followed(loss: LossValues, value: float, before: Pulse, at_ms: int, reporte
 
 
 def _with_value(loss: LossValues, value: float, index: int, at_ms: int) -> LossValues:
-    return replace(loss, values=(*loss.values[1 - MOST_VALUES :], value), last_step=index, at_ms=at_ms)
+    return replace(loss, values=(*loss.values[1 - MAX_VALUES :], value), last_step=index, at_ms=at_ms)
 
 
 def may_be_high(loss: LossValues, value: float, share: float) -> bool:
     """Return whether a value may exceed the limit: a test that is much cheaper than the limit."""
-    if len(loss.values) <= FEWEST_VALUES:
+    if len(loss.values) <= MIN_VALUES:
         return False
     least = min(loss.values)
     return least <= 0 or value > (1 + share) * least
 
 
-def usual(loss: LossValues, share: float, spreads: float) -> Usual | None:
+def usual(loss: LossValues, share: float, spreads: float) -> UsualLoss | None:
     """Return what was usual before the last value; None while that is unknown.
 
     A value is high if it exceeds the median by this share of it, and by this many times the usual spread.
     """
     values = loss.values[:-1]
-    if len(values) < FEWEST_VALUES:
+    if len(values) < MIN_VALUES:
         return None
     middle = median(values)
     spread = _DEVIATION * median([abs(each - middle) for each in values])
     margin = max(spreads * spread, share * abs(middle))
-    return Usual(middle, middle + margin) if margin else None  # a loss of 0 has no scale
+    return UsualLoss(middle, middle + margin) if margin else None  # a loss of 0 has no scale

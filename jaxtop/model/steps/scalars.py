@@ -1,4 +1,4 @@
-"""What the agents have noted of scalars: which are not finite and since when, and which have risen."""
+"""The scalars that agents noted: those that are not finite and since when, and those that have risen."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNSEEN_S = 3.0
 _LARGEST = float(1 << 62)
 
 
-class ScalarOn(NamedTuple):
+class ProcessScalar(NamedTuple):
     """A scalar of a process."""
 
     host: Host
@@ -104,12 +104,12 @@ def measure(value: float | None) -> float | str | None:
     return value if value is None or abs(value) <= _LARGEST else f"{value:.4g}"
 
 
-def scalars_on(hosts: Iterable[Host]) -> list[ScalarOn]:
+def scalars_on(hosts: Iterable[Host]) -> list[ProcessScalar]:
     """Return all scalars that agents have sent."""
-    return [ScalarOn(host, each) for host in hosts for each in host.scalars.scalars]
+    return [ProcessScalar(host, each) for host in hosts for each in host.scalars.scalars]
 
 
-def first_bad(scalars: Iterable[ScalarOn]) -> ScalarOn | None:
+def first_bad(scalars: Iterable[ProcessScalar]) -> ProcessScalar | None:
     """Return the scalar that stopped being finite first; of a tree the part, if it was one alone."""
     bad = [each for each in scalars if each.scalar.bad_step is not None]
     if not bad:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 # Over less time the share in collections says little.
 SHORTEST_MS = 5_000
 # Fewer samples of the main thread say nothing about shares.
-FEWEST_SAMPLES = 10
+MIN_SAMPLES = 10
 
 
 def loss_of(host: Host) -> float | None:
@@ -32,7 +32,7 @@ def collecting(host: Host) -> float | None:
 
 def not_launching(host: Host) -> float | None:
     """Return the share of samples in which the main thread runs the script or compiles; None if unknown."""
-    if not is_sampled(host, FEWEST_SAMPLES):
+    if not is_sampled(host, MIN_SAMPLES):
         return None
     samples = host.activity.samples
     return (samples[SCRIPT] + samples[COMPILE]) / sum(samples)

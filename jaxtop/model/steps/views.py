@@ -22,7 +22,7 @@ TOKENS = "tokens"
 # After this many times the longest step without a launch, the figures of steps are no longer current.
 TIMES_A_STEP = 3
 # With fewer launches in a window, the idle share is unknown.
-FEWEST_LAUNCHES = 3
+MIN_LAUNCHES = 3
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ def _watts(host: Host) -> float | None:
 def idle_share(launches: Iterable[Launch]) -> float | None:
     """Return the share of a window, from its first launch to the end of its last, in which no program ran."""
     spans = sorted((each.start_us, each.start_us + each.duration_us) for each in launches)
-    if len(spans) < FEWEST_LAUNCHES:
+    if len(spans) < MIN_LAUNCHES:
         return None
     first, until = spans[0]
     idle = 0

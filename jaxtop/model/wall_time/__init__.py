@@ -1,4 +1,4 @@
-"""Where the wall time of a process and of a step goes: parts, gaps, and who is late.
+"""The wall time of a process and of a step by part, gaps, and late processes.
 
 What is where, in the order in which to read it:
 
@@ -10,5 +10,5 @@ What is where, in the order in which to read it:
 - step_parts.py: the parts of a step, for each process and for a run
 - device_waits.py: how long each device waits in a step
 - past.py: samples of these parts over the last hour
-- spent.py: what a process has spent its time on since it started
+- time_spent.py: what a process has spent its time on since it started
 """

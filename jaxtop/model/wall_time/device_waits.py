@@ -1,4 +1,4 @@
-"""How long each device waits in a step: as windows measured it, or for a process that became late since."""
+"""The wait of each device in a step: measured by windows, or derived for a process that became late since."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 # A wait in windows is that of the finding if it differs by at most this part of it.
-SAME = 0.1
+WAIT_TOLERANCE = 0.1
 
 
 def step_waits(cluster: ClusterState, now: float) -> Mapping[tuple[str, int], int]:
@@ -37,7 +37,7 @@ def step_waits(cluster: ClusterState, now: float) -> Mapping[tuple[str, int], in
             for view in views:
                 wait_us = round((of_run.wait_of(view.host.agent) or 0.0) * wall_s * 1e6)
                 for key in [(run.id, device.id) for device in view.host.devices] if wait_us else ():
-                    if abs(found.get(key, 0) - wait_us) > SAME * wait_us:
+                    if abs(found.get(key, 0) - wait_us) > WAIT_TOLERANCE * wait_us:
                         found[key] = wait_us
         return found
 

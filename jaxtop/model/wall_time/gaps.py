@@ -7,8 +7,8 @@ from functools import reduce
 from math import sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.model.earlier import ProgramLaunches
 from jaxtop.model.liveness import TIMES_IN_WINDOW, is_current
+from jaxtop.model.past_values import ProgramLaunches
 from jaxtop.model.programs.rates import launch_rates_of, program_of
 from jaxtop.model.steps.script import is_sampled, not_launching
 from jaxtop.model.steps.views import pace_of
@@ -22,31 +22,40 @@ if TYPE_CHECKING:
     from jaxtop.model.shares import Parts
     from jaxtop.wire import ActiveLine, Rhythm
 
-# A gap is part of each step if the median step, times the steps a second, fills this share of the time, and
-# what it leaves is at most this part of the gap, or this share of the time.
-IN_EACH_STEP, OF_GAP_LEFT, LEFT = 0.7, 0.8, 0.1
+# A gap is part of each step if the median step, times the steps a second, fills this share of the time.
+STEPS_TIME_SHARE = 0.7
+# The time that these steps leave over is then at most this share of the gap, or `MAX_LEFT_SHARE` of the time.
+MAX_LEFT_OF_GAP = 0.8
+MAX_LEFT_SHARE = 0.1
 # A gap counts as a whole if samples of the main thread confirm this part of it: samples are few.
-CONFIRMED = 0.8
+CONFIRMED_SHARE = 0.8
 # A script makes a gap in each step from this share of a step on. A host is late by its script if its gap and
 # its extra time in the script, compared with the others, each take this share.
-LATER = 0.15
+LATE_SCRIPT_SHARE = 0.15
 # A share must be at least this many standard errors of its samples, of which there are few.
 ERRORS = 3
 # While more than this share of the samples compiles, the run is starting.
-MOST_COMPILING = 0.1
-# Pauses are reported from this share of the time on, and with a line that has this share of the samples.
-PAUSE_SHARE, LINE_SHARE = Number("share", 0.1, "reported from this share of the time on"), 0.05
-# Pauses repeat if there are this many within a minute, or two within this time. A single one is rare.
-REPEATED, SOON_MS = 3, 20_000
+MAX_COMPILING = 0.1
+PAUSE_SHARE = Number("share", 0.1, "reported from this share of the time on", "pauses")
+# A finding about pauses names a line that has this share of the samples.
+LINE_SHARE = 0.05
+# Pauses repeat if there are this many within a minute. A single pause is rare.
+REPEATED_PAUSES = 3
+# Two pauses within this time repeat, too.
+NEXT_PAUSE_MS = 20_000
 # The agent counts a gap as a pause if it is this many seconds longer than a step.
 SHORTEST_S = 0.25
-# With this many launches a step or a second, each shorter than SHORT_MS, Python is what takes time. LAUNCHING
-# is the share of the samples in launches.
+# Steps with at least this many short launches have many: their time goes to Python.
 MANY_LAUNCHES = Number("launches", 50, "reported from this many launches a step on")
-MANY_A_SECOND, SHORT_MS, LAUNCHING = 1000, 0.5, 0.3
+# A process that makes this many launches a second makes many, too.
+MANY_LAUNCHES_A_SECOND = 1000
+# Launches below this duration are short.
+SHORT_LAUNCH_MS = 0.5
+# The share of the samples in which a main thread that makes many launches is in them.
+LAUNCHING_SHARE = 0.3
 # The time by which steps have become longer counts if it is this close to what windows leave over: all steps
 # are timed, but only few launches.
-CLOSE = (0.5, 1.5)
+STEP_EXCESS_RANGE = (0.5, 1.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +86,7 @@ class Gap:
     @property
     def is_steadily_in_script(self) -> bool:
         """Whether the script makes a gap in each step, of which pauses explain only a part."""
-        return self.in_steps >= max(LATER, ERRORS * standard_error(self, 0.0))
+        return self.in_steps >= max(LATE_SCRIPT_SHARE, ERRORS * standard_error(self, 0.0))
 
     @property
     def most_script(self) -> float:
@@ -129,7 +138,7 @@ def gap_of(host: Host, parts: Parts | None) -> Gap | None:
         uncovered,
         1000 / pace,
         rhythm.p50_us / 1e6,
-        in_steps >= IN_EACH_STEP and 1 - in_steps <= max(LEFT, OF_GAP_LEFT * share),
+        in_steps >= STEPS_TIME_SHARE and 1 - in_steps <= max(MAX_LEFT_SHARE, MAX_LEFT_OF_GAP * share),
         script,
         shares[LAUNCH],
         shares[WAIT],
@@ -159,13 +168,13 @@ class Pause(NamedTuple):
     every_steps: float
 
 
-def pause_of(gap: Gap, least: float = PAUSE_SHARE.default) -> Pause | None:
+def pause_of(gap: Gap, least: float) -> Pause | None:
     """Return the repeated pauses of a host in its script; None if they are few, short, or a small share.
 
     Samples do not show what a script does in its pauses, if it does the same in each step.
     """
     line, rhythm = gap.line(SCRIPT), gap.host.pulse.rhythm
-    if gap.uncovered is None or gap.compiling >= MOST_COMPILING or gap.is_steadily_in_script:
+    if gap.uncovered is None or gap.compiling >= MAX_COMPILING or gap.is_steadily_in_script:
         return None
     if line is None or line[1] < LINE_SHARE or rhythm is None:
         return None
@@ -174,23 +183,25 @@ def pause_of(gap: Gap, least: float = PAUSE_SHARE.default) -> Pause | None:
     lasts_s = steps * rhythm.lost_us / 1e6
     if lasts_s < SHORTEST_S:
         return None  # steps that differ much, and not the pauses, make the mean longer than the median
-    is_repeated = rhythm.pauses >= REPEATED or (rhythm.pauses > 1 and rhythm.pauses_ms <= SOON_MS)
+    is_repeated = rhythm.pauses >= REPEATED_PAUSES or (
+        rhythm.pauses > 1 and rhythm.pauses_ms <= NEXT_PAUSE_MS
+    )
     share = confirmed(rhythm.lost_us / 1000 / gap.step_ms, gap.script + gap.delayed) - gap.delayed
     return Pause(share, lasts_s, steps) if is_repeated and share >= least else None
 
 
 def launches_of(gap: Gap, many: float = MANY_LAUNCHES.default) -> tuple[float, float] | None:
     """Return the launches a second and a step, if they are many and Python spends its time on them."""
-    if gap.launch < max(LAUNCHING, gap.wait):
+    if gap.launch < max(LAUNCHING_SHARE, gap.wait):
         return None
     found = launch_rates_of(gap.host).of_function
     launches = sum(found.values())
     a_step = _launches_a_step(gap, found)
-    if not launches or (launches < MANY_A_SECOND and a_step < many):
+    if not launches or (launches < MANY_LAUNCHES_A_SECOND and a_step < many):
         return None
     # Without windows, a launch is at most as long as the main thread takes for it.
     busy = gap.launch if gap.uncovered is None else 1 - gap.uncovered
-    return (launches, a_step) if busy * 1000 / launches <= SHORT_MS else None
+    return (launches, a_step) if busy * 1000 / launches <= SHORT_LAUNCH_MS else None
 
 
 def _launches_a_step(gap: Gap, found: Mapping[str, float]) -> float:
@@ -231,7 +242,7 @@ def standard_error(gap: Gap, share: float) -> float:
 
 def confirmed(share: float, samples: float) -> float:
     """Return the part of a share of the time that a share of samples confirms."""
-    return share if samples >= CONFIRMED * share else samples
+    return share if samples >= CONFIRMED_SHARE * share else samples
 
 
 def longer_than_before(host: Host, pace: float | None) -> float | None:
@@ -248,7 +259,7 @@ def longer_than_before(host: Host, pace: float | None) -> float | None:
 
 def is_close(longer: float, left: float) -> bool:
     """Return whether the part by which steps have become longer may be what windows do not explain."""
-    return CLOSE[0] * left <= longer <= CLOSE[1] * left
+    return STEP_EXCESS_RANGE[0] * left <= longer <= STEP_EXCESS_RANGE[1] * left
 
 
 def not_hidden(host: Host, parts: Parts | None) -> float:

@@ -1,4 +1,4 @@
-"""Which processes of a run are late by their scripts: the others wait for them in each step."""
+"""The processes of a run that are late by their scripts: the others wait for them in each step."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from jaxtop.model.host import changed_ms
-from jaxtop.model.tuning import Number
-from jaxtop.model.wall_time.gaps import ERRORS, LATER, standard_error
+from jaxtop.model.tuning import STRAGGLER, Number
+from jaxtop.model.wall_time.gaps import ERRORS, LATE_SCRIPT_SHARE, standard_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,16 +18,20 @@ if TYPE_CHECKING:
 # The hosts of a synchronous run make the same number of steps a second, up to this part.
 SAME_PACE = 0.15
 # Where nothing shows whether devices compute meanwhile, it may be late from this share of a step on.
-MOSTLY = 0.5
-LATER_MS = Number("script_ms", 5.0, "late by its script from this many milliseconds a step on")
+POSSIBLY_LATE_SHARE = 0.5
+LATE_SCRIPT_MS = Number(
+    "script_ms", 5.0, "late by its script from this many milliseconds a step on", STRAGGLER
+)
 # At least this part of the processes must be measured.
-MEASURED = 0.75
-# Processes notice a change of the rhythm within this time, so until then their paces may differ. Those whose
-# median step differs by this factor from that of the first to notice have not noticed yet.
-SETTLED_MS, OTHER_RHYTHM = 15_000, 1.3
+MEASURED_SHARE = 0.75
+# Processes notice a change of the rhythm within this time, so until then their paces may differ.
+SETTLED_MS = 15_000
+# A process has not noticed the new rhythm yet if its median step differs by this factor from the median step
+# of the first process to notice.
+NEW_RHYTHM_RATIO = 1.3
 
 
-def late_of(gaps: Sequence[Gap], processes: int, least_ms: float = LATER_MS.default) -> list[Gap]:
+def late_script_gaps(gaps: Sequence[Gap], processes: int, least_ms: float) -> list[Gap]:
     """Return the gaps of the few processes for whose scripts all others wait, the longest first.
 
     All make the same number of steps a second, so each step of all takes as long as these processes need.
@@ -35,7 +39,9 @@ def late_of(gaps: Sequence[Gap], processes: int, least_ms: float = LATER_MS.defa
 
     def is_late(each: Gap, more: float) -> bool:
         # What pauses explain is theirs.
-        return each.is_steadily_in_script and min(each.share, more) >= LATER and each.ms >= least_ms
+        return (
+            each.is_steadily_in_script and min(each.share, more) >= LATE_SCRIPT_SHARE and each.ms >= least_ms
+        )
 
     return sorted(_few(gaps, processes, is_late), key=lambda each: -each.share)
 
@@ -45,7 +51,7 @@ def perhaps_late(gaps: Sequence[Gap], processes: int) -> list[Gap]:
 
     They are late unless their devices compute meanwhile, and nothing measures that.
     """
-    found = _few(gaps, processes, lambda each, more: each.uncovered is None and more >= MOSTLY)
+    found = _few(gaps, processes, lambda each, more: each.uncovered is None and more >= POSSIBLY_LATE_SHARE)
     return sorted(found, key=lambda each: -each.script)
 
 
@@ -54,7 +60,7 @@ def _few(gaps: Sequence[Gap], processes: int, is_late: Callable[[Gap, float], bo
 
     There are none if these processes are too many, or processes make their steps independently.
     """
-    if processes < 2 or len(gaps) < MEASURED * processes or are_apart(gaps):
+    if processes < 2 or len(gaps) < MEASURED_SHARE * processes or are_apart(gaps):
         return []
     # Processes wait for a core unevenly: the least that one does is compared with the most of others.
     usual = median(sorted(each.most_script for each in gaps)[: (processes + 1) // 2])
@@ -79,7 +85,7 @@ def in_present_rhythm(hosts: Sequence[Host]) -> list[Host]:
     return [
         each
         for each in hosts
-        if each not in timed or usual <= OTHER_RHYTHM * _median_us(each) <= OTHER_RHYTHM**2 * usual
+        if each not in timed or usual <= NEW_RHYTHM_RATIO * _median_us(each) <= NEW_RHYTHM_RATIO**2 * usual
     ]
 
 

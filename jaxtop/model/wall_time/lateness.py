@@ -1,6 +1,6 @@
-"""The gaps of the processes of each run, and how long the others wait for those that are late.
+"""The gaps of the processes of each run, and the time that the others wait for late processes.
 
-Findings and the parts of a step are both made of this, so that they say the same.
+Findings and the parts of a step both read these values, so that they agree.
 """
 
 from __future__ import annotations
@@ -13,7 +13,13 @@ from jaxtop.model.collectives.views import collective_views
 from jaxtop.model.hosts import runs
 from jaxtop.model.steps.views import pace_of_run
 from jaxtop.model.wall_time.gaps import PAUSE_SHARE, gap_of, is_close, pause_of
-from jaxtop.model.wall_time.late_scripts import LATER_MS, are_apart, in_present_rhythm, late_of, perhaps_late
+from jaxtop.model.wall_time.late_scripts import (
+    LATE_SCRIPT_MS,
+    are_apart,
+    in_present_rhythm,
+    late_script_gaps,
+    perhaps_late,
+)
 from jaxtop.model.wall_time.parts import own_parts
 
 if TYPE_CHECKING:
@@ -26,15 +32,16 @@ if TYPE_CHECKING:
     from jaxtop.model.state import ClusterState
     from jaxtop.model.wall_time.gaps import Gap
 
-# The fewest launches that show how long the others wait for a process that is late by its script. It comes
-# last where it waits for at most this part of that time itself.
-FEWEST_SAMPLES, LAST = 3, 0.2
+# The fewest launches that show how long the others wait for a process that is late by its script.
+MIN_SAMPLES = 3
+# A late process comes last where it waits for at most this share of the longest wait.
+LAST_WAIT_SHARE = 0.2
 
 
 class Lateness(NamedTuple):
-    """The gaps of a run's processes, those that are late by their scripts, and what each late one costs.
+    """The gaps of a run's processes, the processes that are late by their scripts, and the cost of each.
 
-    `perhaps` are late if their devices do not compute while their scripts run: nothing measures that.
+    Processes in `perhaps` are late if their devices do not compute meanwhile: nothing measures that.
     `costs` has the share of wall time for which the others wait for a process, by agent.
     """
 
@@ -46,7 +53,7 @@ class Lateness(NamedTuple):
     def wait_of(self, agent: str) -> float | None:
         """Return the share of wall time for which a process waits for late ones; None if it is not known.
 
-        Nothing but windows shows what a late process waits for itself.
+        Only windows show the wait of a late process itself.
         """
         return None if agent in self.costs else max(self.costs.values(), default=None)
 
@@ -73,9 +80,9 @@ def _lateness_of_run(cluster: ClusterState, run: Run, now: float) -> Lateness:
     found = ((host, own.get(host.agent)) for host in in_present_rhythm([view.current for view in views]))
     gaps = [gap for host, each in found if (gap := gap_of(host, each and each.parts)) is not None]
     present = sum(not view.state.has_exited for view in run.hosts)
-    scripts = late_of(gaps, present, cluster.tuning.value("straggler", LATER_MS))
+    scripts = late_script_gaps(gaps, present, cluster.tuning.value_of(LATE_SCRIPT_MS))
     costs = _waits_by_collectives(cluster, run, views, scripts, now)
-    costs.update(_waits_by_pauses(gaps, present, cluster.tuning.value("pauses", PAUSE_SHARE)))
+    costs.update(_waits_by_pauses(gaps, present, cluster.tuning.value_of(PAUSE_SHARE)))
     costs.update(_waits_by_scripts(scripts, gaps, costs))
     return Lateness(tuple(gaps), tuple(scripts), tuple(perhaps_late(gaps, present)), costs)
 
@@ -95,7 +102,7 @@ def _waits_by_collectives(
             continue
         if view.straggler is not None:
             _keep_longest(found, view.straggler.agent, view.straggler.late_us / 1e6 * pace)
-        elif view.wait_us and view.samples >= FEWEST_SAMPLES and view.is_judged:
+        elif view.wait_us and view.samples >= MIN_SAMPLES and view.is_judged:
             for each in scripts:
                 if _comes_last(each.host, view):
                     _keep_longest(found, each.host.agent, view.wait_us / 1e6 * pace)
@@ -104,7 +111,7 @@ def _waits_by_collectives(
 
 def _comes_last(host: Host, view: CollectiveView) -> bool:
     own = [view.waits_us[device.id] for device in host.devices if device.id in view.waits_us]
-    return bool(own) and max(own) <= LAST * (view.wait_us or 0)
+    return bool(own) and max(own) <= LAST_WAIT_SHARE * (view.wait_us or 0)
 
 
 def _keep_longest(found: dict[str, float], agent: str, share: float) -> None:

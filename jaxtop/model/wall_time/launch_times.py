@@ -1,13 +1,13 @@
-"""How long launches of each program take on a host, from windows of the profiler."""
+"""The durations of launches of each program on a host, from windows of the profiler."""
 
 from __future__ import annotations
 
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.model.earlier import ProgramLaunches
 from jaxtop.model.host import run_of
 from jaxtop.model.liveness import TIMES_IN_WINDOW, is_current
+from jaxtop.model.past_values import ProgramLaunches
 from jaxtop.model.steps.views import idle_share
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from jaxtop.model.windows import ProgramKey
 
 # A window with this many launches may lack some, which would look like gaps.
-MOST_LAUNCHES = 256
+MAX_LAUNCHES = 256
 
 
 class MeasuredLaunches(NamedTuple):
@@ -75,7 +75,7 @@ def _measured(
         of_program,
         of_name,
         _covered(spans) / total if total else 1.0,
-        idle_share(host.window.launches) if len(spans) < MOST_LAUNCHES and has_idle else None,
+        idle_share(host.window.launches) if len(spans) < MAX_LAUNCHES and has_idle else None,
         _timed_ms(host),
     )
 

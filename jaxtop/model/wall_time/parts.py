@@ -1,4 +1,4 @@
-"""Where the wall time of a process goes, as it shows itself: computing, communicating, waiting, no launches.
+"""The wall time of a process by part, from its own figures: computing, communicating, waiting, no launches.
 
 What the others of its run add, such as a late process that it waits for, is in `step_parts.py`.
 
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 
 # Durations of launches that take this share of the time together are no longer right.
-MOST_BUSY = 1.15
+MAX_BUSY = 1.15
 
 
-class Busy(NamedTuple):
+class BusyShares(NamedTuple):
     """The shares of wall time that programs take by rates and durations: may be more than there is.
 
     `unsplit` is the share of programs whose exposed communication is unknown. `communication` has no waits.
@@ -53,7 +53,7 @@ class OwnParts(NamedTuple):
     """The parts of a process by its own figures, and the time in programs that they were made of."""
 
     parts: Parts
-    busy: Busy
+    busy: BusyShares
 
 
 def own_parts(cluster: ClusterState, now: float) -> Mapping[str, OwnParts]:
@@ -76,7 +76,7 @@ def with_lateness(own: OwnParts | None, gap: float, delayed: float, wait: float 
 
     That wait replaces the one in windows, which are few and may be old. What is then left over is unknown.
     """
-    parts, busy = own or (Parts(0.0, 0.0, 0.0, 0.0, 1.0), Busy())
+    parts, busy = own or (Parts(0.0, 0.0, 0.0, 0.0, 1.0), BusyShares())
     if wait is None and gap <= parts.host_gap:
         return parts._replace(delayed=min(delayed, parts.host_gap))
     gap = max(gap, parts.host_gap)
@@ -146,7 +146,7 @@ def _parts(host: Host, measured: MeasuredLaunches) -> OwnParts | None:
     if not measured.of_program:
         return None
     busy = compute + exposed + unsplit
-    if busy * measured.overlap > MOST_BUSY and not has_current_windows(host):
+    if busy * measured.overlap > MAX_BUSY and not has_current_windows(host):
         return None  # steps became shorter since: their launches must have, too
     # Launches that overlap, and durations of steps that were slower than those now, add up to more than there
     # is.
@@ -163,7 +163,7 @@ def _parts(host: Host, measured: MeasuredLaunches) -> OwnParts | None:
         None if host.pulse_at is None else host.pulse_at - age,
     )
     once = measured.overlap
-    taken = Busy(compute * once, (exposed - waiting) * once, waiting * once, unsplit * once)
+    taken = BusyShares(compute * once, (exposed - waiting) * once, waiting * once, unsplit * once)
     return OwnParts(its_parts, taken)
 
 

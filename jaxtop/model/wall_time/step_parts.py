@@ -1,4 +1,4 @@
-"""Where a step goes, for each process and for a run: their own parts, and what they wait for late processes.
+"""The time of a step by part, for each process and for a run: own parts, and waits for late processes.
 
 These are the figures of the panels and the exports. Findings rest on the same gaps and waits (`lateness.py`).
 """

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class DeviceScene:
+class DeviceRowContext:
     """The data that all rows of one moment share."""
 
     moment: Moment
@@ -32,7 +32,7 @@ class DeviceRow:
     """One device, with the data that all rows share."""
 
     device: DeviceView
-    scene: DeviceScene
+    context: DeviceRowContext
 
     @property
     def place(self) -> tuple[str, int]:
@@ -44,7 +44,7 @@ class DeviceRow:
 
     @property
     def run(self) -> str:
-        return self.scene.moment.run_name(self.device.run)
+        return self.context.moment.run_name(self.device.run)
 
 
 AnyRow = TypeVar("AnyRow", bound=DeviceRow)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _KINDS = {"goes on": "resumed", "back": "live again"}
 ONGOING = "(ongoing) "
 # More compilations than this in a row are one row.
-MOST_COMPILES = 3
+MAX_COMPILES = 3
 
 
 class EventRow(NamedTuple):
@@ -73,7 +73,7 @@ def rows(moment: Moment, *, unfolded: Collection[Hashable] = (), folds: bool = T
     found: list[EventRow] = []
     for is_compile, group in groupby(reversed(moment.cluster.events), lambda event: event.kind == COMPILE):
         events = list(group)
-        if folds and is_compile and len(events) > MOST_COMPILES:
+        if folds and is_compile and len(events) > MAX_COMPILES:
             folded = _row(events[0], moment)._replace(folded=events)
             if folded.key not in unfolded:
                 found.append(folded)

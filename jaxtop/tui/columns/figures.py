@@ -93,7 +93,7 @@ def curve(values: Sequence[float | None], width: int = HISTORY) -> str:
     return area(values, width, 1).lines[0]
 
 
-class Reported:
+class ReportedNames:
     """The names of the figures, and of the scalars of scripts, reported since the current runs are shown.
 
     Names are only added, so that columns do not move when a host is late or gone.

@@ -17,7 +17,7 @@ from jaxtop.model import (
     State,
     Unit,
 )
-from jaxtop.model.figure_type import USUAL
+from jaxtop.model.figure_type import DEFAULT_RANK
 from jaxtop.model.figures import STEPS_PER_SECOND, figures_of
 from jaxtop.model.liveness import BY_SEVERITY
 from jaxtop.tui.columns.figures import figures_by_rank, measured, past, with_bar
@@ -86,7 +86,7 @@ def _derived_column(figure: Figure) -> Column[HostRow]:
         if value is None or not isfinite(value):
             return write_value(value)  # as words, which need no sign
         words = (SIGN if figure.judged(value) else "") + write_value(value)
-        if figure.is_of_operations and row.rhythm is not None and row.rhythm.flops_at_least:
+        if figure.is_operation_bound and row.rhythm is not None and row.rhythm.flops_at_least:
             return units.bound(words, at_least=True)
         return f"~{words}" if figure.is_estimate else words
 
@@ -145,8 +145,8 @@ def _share_of_slowest(row: HostRow) -> float | None:
 
 
 # The columns of the machine: these are always shown, the others if some host reports them.
-_CPU, *_ALWAYS = (figure for figure in figures_by_rank(HOST_FIGURES) if figure.rank < USUAL)
-_LATER = tuple(figure for figure in figures_by_rank(HOST_FIGURES) if figure.rank >= USUAL)
+_CPU, *_ALWAYS = (figure for figure in figures_by_rank(HOST_FIGURES) if figure.rank < DEFAULT_RANK)
+_LATER = tuple(figure for figure in figures_by_rank(HOST_FIGURES) if figure.rank >= DEFAULT_RANK)
 _MEMORY = FIGURES["memory_used_bytes"]
 # The figures that the history column can show, by the key of the column that the table is sorted by.
 FOLLOWED: dict[str | None, Figure] = {
@@ -176,7 +176,7 @@ def _history(figure: Figure) -> Column[HostRow]:
 
 
 # State, process and host stay visible while scrolling.
-PINNED = 3
+PINNED_COLUMNS = 3
 
 
 def columns_for(

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from jaxtop.base import units
 from jaxtop.model import MEMORY, PARTS, MemoryView, Part, recent
 from jaxtop.model.figures import ALLOCATOR
-from jaxtop.tui.columns.devices import DeviceRow, DeviceScene, id_column
+from jaxtop.tui.columns.devices import DeviceRow, DeviceRowContext, id_column
 from jaxtop.tui.columns.figures import curve
 from jaxtop.tui.columns.hosts import state_column
-from jaxtop.tui.draw.stacked import stacked
+from jaxtop.tui.draw.stacked_bar import stacked
 from jaxtop.tui.draw.table import Column, figure_column, words_column
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ SHORTEST_BAR = 24
 
 
 @dataclass(frozen=True)
-class MemoryScene(DeviceScene):
+class MemoryRowContext(DeviceRowContext):
     """The data that all rows of one moment share."""
 
     views: list[MemoryView]
@@ -66,25 +66,25 @@ class MemoryScene(DeviceScene):
 class MemoryRow(DeviceRow):
     """One device and the parts of its memory."""
 
-    scene: MemoryScene
+    context: MemoryRowContext
     view: MemoryView
 
 
 def _bar(width: int) -> Column[MemoryRow]:
     def read(row: MemoryRow) -> float | None:
-        return row.device.used_share if row.scene.has_limits else row.device.used_bytes
+        return row.device.used_share if row.context.has_limits else row.device.used_bytes
 
     def draw(row: MemoryRow, width: int, palette: Palette) -> Sequence[Segment]:
         if row.device.used_bytes is None:
             return [(units.NA, palette.muted, None)]
-        return stacked(row.view.bytes, row.scene.end, width, palette.theme.name, plain=row.scene.plain)
+        return stacked(row.view.bytes, row.context.end, width, palette.theme.name, plain=row.context.plain)
 
     column: Column[MemoryRow] = Column("bar", "parts", width, "left", read, lambda _: "", flexible=True)
     return replace(column, largest_first=True, searched=False, draw=draw)
 
 
 def _used_lately(row: MemoryRow) -> list[float | None]:
-    return recent(row.scene.moment.cluster, row.device.agent, MEMORY, row.device.position)
+    return recent(row.context.moment.cluster, row.device.agent, MEMORY, row.device.position)
 
 
 def _history() -> Column[MemoryRow]:
@@ -109,7 +109,7 @@ def _part(part: Part) -> Column[MemoryRow]:
     return figure_column(part, title, max(6, len(title)), lambda row: row.view.bytes_of(part), units.size)
 
 
-def columns_for(scene: MemoryScene, width: int) -> tuple[Column[MemoryRow], ...]:
+def columns_for(context: MemoryRowContext, width: int) -> tuple[Column[MemoryRow], ...]:
     """Return the columns: the bar, the allocator's figures if there are any, and the size of each part."""
     limit: Column[MemoryRow] = figure_column(
         "limit", "limit", 6, lambda row: row.device.limit_bytes, units.size
@@ -119,15 +119,15 @@ def columns_for(scene: MemoryScene, width: int) -> tuple[Column[MemoryRow], ...]
         figure_column("largest", "largest free", 12, lambda row: row.view.largest_free_bytes, units.size),
     )
     counted = PARTS[: PARTS.index(Part.TEMPORARIES)]
-    parts = PARTS if scene.has_allocators else (*counted, *((Part.FREE,) if scene.has_limits else ()))
+    parts = PARTS if context.has_allocators else (*counted, *((Part.FREE,) if context.has_limits else ()))
     return (
         id_column(),
         words_column("host", "host", 8, lambda row: row.device.hostname),
-        *((words_column("run", "run", 12, lambda row: row.run),) if len(scene.moment.runs) > 1 else ()),
+        *((words_column("run", "run", 12, lambda row: row.run),) if len(context.moment.runs) > 1 else ()),
         figure_column("used", "used", 6, lambda row: row.device.used_bytes, units.size),
         _bar(max(SHORTEST_BAR, width // 4)),
-        *((limit,) if scene.has_limits else ()),
-        *(of_allocator if scene.has_allocators else ()),
+        *((limit,) if context.has_limits else ()),
+        *(of_allocator if context.has_allocators else ()),
         _history(),
         *map(_part, parts),
         state_column(lambda row: row.state),

@@ -1,4 +1,4 @@
-"""What every part of the app uses: the moment that is shown, texts, colours, metrics of devices.
+"""The base of all parts of the app: the moment that is shown, texts, colours, metrics of devices.
 
 What is where:
 
@@ -7,6 +7,6 @@ What is where:
 - text.py: figures, states and names as text
 - ongoing.py: which events tell of something that still lasts
 - palette.py: the colours by role
-- hold.py: keeps what is shown for a while
+- sticky_value.py: keeps what is shown for a while
 - preferences.py: how the user wants the app to look
 """

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from jaxtop.model.collectives import CollectiveView
 
 # The sign of the straggler.
-LATE = "!"
+LATE_SIGN = "!"
 # Narrower cells show the group without its wait.
 ROOM_FOR_WAIT = 9
 
@@ -142,10 +142,10 @@ def groups_metric(view: CollectiveView, moment: Moment) -> DeviceMetric | None:
 
     def cell(device: DeviceView, room: int) -> str:
         wait = wait_of(device)
-        group = write(group_of(device)) + (LATE if is_late(device) else "")
+        group = write(group_of(device)) + (LATE_SIGN if is_late(device) else "")
         return group if wait is None or room < ROOM_FOR_WAIT else f"{group} {units.micros(wait)}"
 
-    note = "" if late is None else f"{LATE} last: {late.who}, {units.share(late.share)}"
+    note = "" if late is None else f"{LATE_SIGN} last: {late.who}, {units.share(late.share)}"
     if not view.waits_us:
         return DeviceMetric(f"groups of {view.op}", group_of, write, is_amount=False, write_cell=cell)
     return DeviceMetric(

@@ -27,6 +27,7 @@ from jaxtop.model.findings.reducer import checked_step
 from jaxtop.model.host import HOST
 from jaxtop.model.liveness import CENSUS, is_current
 from jaxtop.model.naming.sentences import several
+from jaxtop.model.tuning import STRAGGLER
 from jaxtop.model.wall_time.device_waits import step_waits
 
 if TYPE_CHECKING:
@@ -185,7 +186,7 @@ class Moment:
     @cached_property
     def late(self) -> dict[str, Finding]:
         """The processes that the others wait for, by agent, with what was found."""
-        return {each.subject.agent: each for each in self.findings if each.rule == "straggler"}
+        return {each.subject.agent: each for each in self.findings if each.rule == STRAGGLER}
 
     def not_on(self, source: str) -> list[str]:
         """Return why a source does not work on hosts that have not exited, each reason once."""

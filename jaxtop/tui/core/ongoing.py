@@ -1,4 +1,4 @@
-"""Which events tell of something that still lasts."""
+"""The events whose subject still lasts."""
 
 from __future__ import annotations
 

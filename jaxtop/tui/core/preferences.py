@@ -1,4 +1,4 @@
-"""How the user wants the app to look: theme, colours, keys, and the columns of the screens."""
+"""The looks of the app that the user wants: theme, colours, keys, and the columns of the screens."""
 
 from __future__ import annotations
 

@@ -38,10 +38,18 @@ _GROUPS = {
 }
 _GROUP_OF = {action: group for group, actions in _GROUPS.items() for action in actions.split()}
 EVERYWHERE = "Everywhere"
-# The most columns of text, the least width of one, and the most of all.
-MOST_COLUMNS, LEAST_COLUMN, WIDEST, APART = 3, 36, 140, 3
-# The columns of the frame, the padding and the scroll bar; the lines of the frame, the search and a blank.
-FRAME_WIDTH, FRAME_HEIGHT = 5, 4
+# The most columns of text.
+MAX_COLUMNS = 3
+# The least width of a column.
+MIN_COLUMN_WIDTH = 36
+# The most width of all columns.
+MAX_WIDTH = 140
+# The space between two columns.
+COLUMN_GAP = 3
+# The columns of the frame, the padding and the scroll bar.
+FRAME_WIDTH = 5
+# The lines of the frame, of the search, and a blank one.
+FRAME_HEIGHT = 4
 
 
 class HelpEntry(NamedTuple):
@@ -124,7 +132,7 @@ class Help(ModalScreen[None]):
             ("Signs", list(_signs(ink))),
             ("Colours", list(_colours(ink))),
         ]
-        width = min(self.app.size.width, WIDEST)
+        width = min(self.app.size.width, MAX_WIDTH)
         whole, words = page(sections, width - FRAME_WIDTH, ink), self._search.value.casefold().split()
         box = self.query_one("#help")
         box.styles.width, box.styles.height = width, min(self.app.size.height, len(whole) + FRAME_HEIGHT)
@@ -176,15 +184,15 @@ def _colours(ink: Ink) -> Iterator[HelpEntry]:
 def page(sections: Iterable[Section], width: int, ink: Ink) -> list[Text]:
     """Return sections in as many columns as the width has room for, about equally long."""
     blocks = [_block(*each, ink) for each in sections]
-    count = max(1, min(MOST_COLUMNS, (width + APART) // (LEAST_COLUMN + APART)))
-    room = (width + APART) // count - APART
+    count = max(1, min(MAX_COLUMNS, (width + COLUMN_GAP) // (MIN_COLUMN_WIDTH + COLUMN_GAP)))
+    room = (width + COLUMN_GAP) // count - COLUMN_GAP
     least, most = max(map(len, blocks), default=0), sum(map(len, blocks))
     height = next(each for each in range(least, most + 1) if len(_columns(blocks, each)) <= count)
     columns = _columns(blocks, height)
     for column in columns:
         for line in column:
             cut(line, room, pad=True)
-            line.pad_right(APART if column is not columns[-1] else 0)
+            line.pad_right(COLUMN_GAP if column is not columns[-1] else 0)
     return beside(columns)
 
 

@@ -1,4 +1,4 @@
-"""How a cell is drawn in one or two characters: a glyph shows the value, and a style repeats it."""
+"""The glyph and style of a cell of one or two characters: both show its value."""
 
 from __future__ import annotations
 

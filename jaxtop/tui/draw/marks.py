@@ -1,4 +1,4 @@
-"""What happened, as signs with words on the time axis of a plot."""
+"""The events on the time axis of a plot, as signs with words."""
 
 from __future__ import annotations
 

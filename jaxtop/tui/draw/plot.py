@@ -134,7 +134,7 @@ class _Axes:
         return text.append("┤" if row in self.labels else "│", ink.divider)
 
 
-class Drawn(NamedTuple):
+class DrawnPlot(NamedTuple):
     """The text to show, the number of lines above the plot, and the frame of the plot."""
 
     text: Text

@@ -14,8 +14,8 @@ from jaxtop.tui.core import text
 from jaxtop.tui.core.text import writer
 from jaxtop.tui.draw.legend import printable
 from jaxtop.tui.draw.panes.facts import fitted, joined
-from jaxtop.tui.draw.plot import LETTERS, Drawn, PlotLine, plot, style_of, summary
-from jaxtop.tui.draw.plotted import Beside, is_of_device, ways
+from jaxtop.tui.draw.plot import LETTERS, DrawnPlot, PlotLine, plot, style_of, summary
+from jaxtop.tui.draw.plot_contents import PlotComparison, is_of_device, ways
 from jaxtop.tui.draw.sparkline import area
 from jaxtop.tui.draw.switches import Switch, switches
 from jaxtop.tui.draw.table import fit
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 _NAME, _FIGURE = 16, 10
 _ENTRY = 4 + _NAME + 4 * (_FIGURE + 1)
 # The plot keeps this many rows; the table below it gets what is left.
-FEWEST_ROWS = 8
+MIN_ROWS = 8
 # With fewer columns or rows than these, only the chosen line is drawn, without the table; with fewer rows,
 # the switches are left out, too.
-SMALL = (56, 10)
+MIN_TABLE_SIZE = (56, 10)
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class PlotPage:
 
     figure: Figure
     place: tuple[int, int]
-    beside: Beside
+    beside: PlotComparison
     lines: Sequence[PlotLine]
     # The number of lines available; not all of them may be drawn.
     available: int
@@ -53,8 +53,8 @@ class PlotPage:
     marks: Sequence[Mark] = ()
 
 
-def page(shown: PlotPage, ink: Ink, width: int, height: int) -> Drawn:
-    if width < SMALL[0] or height < SMALL[1]:
+def page(shown: PlotPage, ink: Ink, width: int, height: int) -> DrawnPlot:
+    if width < MIN_TABLE_SIZE[0] or height < MIN_TABLE_SIZE[1]:
         return _small(shown, ink, width, height)
     write = writer(shown.figure)
     above = [switches(_groups(shown), ink, width), _heading(shown, ink)]
@@ -62,7 +62,7 @@ def page(shown: PlotPage, ink: Ink, width: int, height: int) -> Drawn:
     name = min(_NAME, max(1, _NAME + width - _ENTRY))
     entries = _entries(shown, ink, name)
     rows = -(-len(entries) // columns)
-    below = min(rows, max(1, height - len(above) - FEWEST_ROWS - 3))
+    below = min(rows, max(1, height - len(above) - MIN_ROWS - 3))
     drawn, frame = plot(
         shown.lines,
         ink,
@@ -75,7 +75,7 @@ def page(shown: PlotPage, ink: Ink, width: int, height: int) -> Drawn:
         marks=shown.marks,
     )
     if frame is None:
-        return Drawn(_joined([*above, Text(), _unknown(shown, ink)], width, height))
+        return DrawnPlot(_joined([*above, Text(), _unknown(shown, ink)], width, height))
     legend = [_heads(shown, ink, columns, name)]
     for row in range(below):
         line = Text(" ", no_wrap=True, end="")
@@ -86,20 +86,20 @@ def page(shown: PlotPage, ink: Ink, width: int, height: int) -> Drawn:
                 line.append("  ")
         line.rstrip()
         legend.append(line)
-    return Drawn(_joined([*above, *drawn, *legend], width, height), len(above), frame)
+    return DrawnPlot(_joined([*above, *drawn, *legend], width, height), len(above), frame)
 
 
 def _unknown(shown: PlotPage, ink: Ink) -> Text:
     return Text(f" {units.NA}: {shown.figure.title} has not been reported yet", ink.note, end="")
 
 
-def _small(shown: PlotPage, ink: Ink, width: int, height: int) -> Drawn:
+def _small(shown: PlotPage, ink: Ink, width: int, height: int) -> DrawnPlot:
     """Return the chosen line alone, with its range; in few rows as an area without axes."""
     write = writer(shown.figure)
     line = next((each for each in shown.lines if each.is_chosen), None)
     if line is None or not line.known:
-        return Drawn(_joined([_unknown(shown, ink)], width, height))
-    above = [switches(_groups(shown), ink, width)] if height >= SMALL[1] else []
+        return DrawnPlot(_joined([_unknown(shown, ink)], width, height))
+    above = [switches(_groups(shown), ink, width)] if height >= MIN_TABLE_SIZE[1] else []
     last, low, _, high = summary(line)
     if shown.pointed is not None:
         last = line.value_at(shown.pointed)
@@ -127,7 +127,7 @@ def _small(shown: PlotPage, ink: Ink, width: int, height: int) -> Drawn:
         room = max(1, width - 2)
         values = [value for _, value in line.points]
         drawn = [Text(f" {each}", ink.trend, end="") for each in area(values, room, rows).lines]
-    return Drawn(_joined([*above, *drawn], width, height), len(above), frame)
+    return DrawnPlot(_joined([*above, *drawn], width, height), len(above), frame)
 
 
 def _joined(lines: Sequence[Text], width: int, height: int) -> Text:
@@ -154,7 +154,7 @@ def _groups(shown: PlotPage) -> list[list[Switch]]:
     ]
 
 
-_BRIEF = {Beside.ALONE: "alone", Beside.DEVICES: "devices", Beside.HOSTS: "processes"}
+_BRIEF = {PlotComparison.ALONE: "alone", PlotComparison.DEVICES: "devices", PlotComparison.HOSTS: "processes"}
 
 
 def _heading(shown: PlotPage, ink: Ink) -> Text:
@@ -165,7 +165,7 @@ def _heading(shown: PlotPage, ink: Ink) -> Text:
     if known:
         write = writer(shown.figure)
         line.append(f"  {' to '.join(dict.fromkeys((write(min(known)), write(max(known)))))}", ink.label)
-    if shown.beside is Beside.HOSTS and is_of_device(shown.figure):
+    if shown.beside is PlotComparison.HOSTS and is_of_device(shown.figure):
         line.append(", the mean of its devices", ink.note)
     if shown.limit is not None:
         line.append(f"  ╌ limit {writer(shown.figure)(shown.limit)}", ink.note)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # Places without a device: one that has not been seen yet, and one that does not exist.
 UNSEEN, NO_PLACE = -1, -2
 # Values from this share of the largest one on may be written alike.
-NEARLY = 0.9
+SAME_TEXT_SHARE = 0.9
 _STATES = tuple(State)
 
 
@@ -68,7 +68,9 @@ class MetricReading:
             return 0
         largest, write = self.values[self.most] or 0.0, self.metric.write
         written = write(largest)
-        counts = Counter(each for each in self.values if each is not None and each >= NEARLY * largest)
+        counts = Counter(
+            each for each in self.values if each is not None and each >= SAME_TEXT_SHARE * largest
+        )
         return sum(count for each, count in counts.items() if each == largest or write(each) == written)
 
     def share(self, device: int) -> float | None:

@@ -17,7 +17,7 @@ _DOTS = (0x40, 0x04, 0x02, 0x01), (0x80, 0x20, 0x10, 0x08)
 _BRAILLE = "".join(chr(0x2800 + dots) for dots in range(256))
 NO_DOTS = _BRAILLE[0]
 # The range of an area is at least this share of its largest value.
-LEAST_SPAN = 0.1
+MIN_SPAN = 0.1
 
 
 def sparkline(values: Sequence[float | None]) -> str:
@@ -45,7 +45,7 @@ def area(values: Sequence[float | None], width: int, height: int) -> Area:
     shown = list(values)[-2 * width :]
     known = [value for value in shown if value is not None]
     largest, least = max(known, default=0.0), min(known, default=0.0)
-    span = max(largest - least, LEAST_SPAN * largest) or 1.0
+    span = max(largest - least, MIN_SPAN * largest) or 1.0
     high = largest + (span - (largest - least)) / 2
     low = max(0.0, high - span - span / (4 * height))  # the lowest value has a dot, too
     scale = 4 * height / (high - low)

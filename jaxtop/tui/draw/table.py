@@ -12,7 +12,7 @@ from rich.cells import cell_len, set_cell_size
 
 from jaxtop.base.names import shorten
 from jaxtop.base.units import NA
-from jaxtop.tui.core.hold import Hold
+from jaxtop.tui.core.sticky_value import StickyValue
 from jaxtop.tui.core.text import printable
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ NONE = "–"
 # The least seconds between two changes of the order while the rows are the same.
 HELD_SECONDS = 2.0
 # The most cached answers for one column and one word of a filter.
-MOST_CACHED = 10_000
+MAX_CACHED = 10_000
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def _search(column: Column[Any], word: str) -> Callable[[Any], bool]:
         value = read(row)
         answer = cache.get(value)
         if answer is None:
-            if len(cache) > MOST_CACHED:
+            if len(cache) > MAX_CACHED:
                 cache.clear()
             answer = cache[value] = word in form(value).lower()
         return answer
@@ -221,7 +221,7 @@ class HeldOrder(Generic[Row]):
 
     def __init__(self) -> None:
         self._keys: tuple[Hashable, ...] = ()
-        self._hold = Hold(HELD_SECONDS)
+        self._sticky = StickyValue(HELD_SECONDS)
 
     def held(
         self, rows: list[Row], key: Callable[[Row], Hashable], sought: Hashable, at: float | None
@@ -232,7 +232,7 @@ class HeldOrder(Generic[Row]):
         such as another order, and without time.
         """
         found = {key(row): row for row in rows}
-        if self._hold.lasts((sought, frozenset(found)), at):
+        if self._sticky.lasts((sought, frozenset(found)), at):
             return [found[each] for each in self._keys]
         self._keys = tuple(found)
         return rows

@@ -30,9 +30,9 @@ UNKNOWN = "─"
 # these are not severity signs.
 _MARKS = ("", "·", "!", "×")
 # The least width of the track of a live view.
-LEAST_TRACK = 8
+MIN_TRACK = 8
 # The most events that the tooltip of a place lists.
-MOST_LISTED = 3
+MAX_LISTED = 3
 
 
 @dataclass(frozen=True)
@@ -162,10 +162,10 @@ def live_line(state: TimeBarState, width: int, palette: Palette) -> Text:
     )
     start, now = Text(f" {clock(state.span[0], state.span)} ", palette.muted), Text(" now ", palette.muted)
     ends = start.cell_len + now.cell_len
-    if width >= ends + verbs.cell_len + more.cell_len + LEAST_TRACK:
+    if width >= ends + verbs.cell_len + more.cell_len + MIN_TRACK:
         verbs.append_text(more)
     room = width - ends - verbs.cell_len
-    if room < LEAST_TRACK:
+    if room < MIN_TRACK:
         verbs.truncate(width)
         return verbs
     marks = _marks(glance(state, room), palette)
@@ -269,9 +269,9 @@ def tip(state: TimeBarState, column: int, width: int) -> str:
     if used is not None:
         lines[0] += f"  {units.size(used)} on the fullest device"
     found = events_at(state, column, width)
-    for event in found[:MOST_LISTED]:
+    for event in found[:MAX_LISTED]:
         sign = event.sign
         lines.append(text.printable(f"{sign} {clock(event.at, state.span)} {event.text}"))
-    if len(found) > MOST_LISTED:
-        lines.append(f"and {len(found) - MOST_LISTED:,} more")
+    if len(found) > MAX_LISTED:
+        lines.append(f"and {len(found) - MAX_LISTED:,} more")
     return "\n".join(lines)

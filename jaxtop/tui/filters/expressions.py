@@ -43,7 +43,7 @@ _POWERS = {unit: 1024**power for power, unit in enumerate(("", "K", "M", "G", "T
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "=": eq, "==": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge
 }  # fmt: skip
-MOST_NESTED = 30
+MAX_NESTED = 30
 
 
 class Wrong(ValueError):
@@ -231,7 +231,7 @@ class _Parser(Generic[T]):
 
     def _nest(self) -> Callable[[T], bool]:
         self._nested += 1
-        if self._nested > MOST_NESTED:
+        if self._nested > MAX_NESTED:
             self._refuse("too many brackets")
         found = self._either()
         if not self._accept(")"):

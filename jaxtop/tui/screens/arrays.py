@@ -30,15 +30,19 @@ if TYPE_CHECKING:
     from jaxtop.tui.core.moment import Moment
     from jaxtop.tui.core.palette import Palette
 
-# From BESIDE characters on the pane is beside the tree, from WIDE on it is wider. Otherwise it is below.
-BESIDE, WIDE = 110, 180
-# From TALL lines on the pane below is higher. Below the tree it is hidden with fewer than LOW lines.
-TALL, LOW = 30, 17
+# From this width on, the pane is beside the tree; otherwise it is below.
+PANE_BESIDE_WIDTH = 110
+# From this width on, the pane beside the tree is wider.
+WIDE_PANE_WIDTH = 180
+# From this many lines on, the pane below the tree is higher.
+HIGH_PANE_LINES = 30
+# With fewer lines, the pane below the tree is hidden.
+MIN_PANE_LINES = 17
 ENDED_NOTE = "run ended: its last arrays"
 # If a filter has at most this many matches, all branches are open by default.
 FEW_MATCHES = 200
 # Below the top level, a branch with more children is folded by default, or it would hide the rows after it.
-MOST_UNFOLDED = 20
+MAX_UNFOLDED = 20
 
 
 def _fact(key: str, title: str, width: int, fact: str) -> Column[Node]:
@@ -122,7 +126,7 @@ class TreeTable(FoldingTable[Node]):
     def _opens_unasked(self, node: Node) -> bool:
         if self._query.test is not None and self._matching <= FEW_MATCHES:
             return True
-        return node.opens_by_default and (node.depth == 0 or len(node.children) <= MOST_UNFOLDED)
+        return node.opens_by_default and (node.depth == 0 or len(node.children) <= MAX_UNFOLDED)
 
 
 class ArraysScreen(TablePane[TreeTable]):
@@ -176,10 +180,10 @@ class ArraysScreen(TablePane[TreeTable]):
 
     def on_resize(self, event: events.Resize) -> None:
         width, height = event.size
-        self.set_class(width < BESIDE, "-below")
-        self.set_class(width >= WIDE, "-wide")
-        self.set_class(height >= TALL, "-tall")
-        self.set_class(width < BESIDE and height < LOW, "-low")
+        self.set_class(width < PANE_BESIDE_WIDTH, "-below")
+        self.set_class(width >= WIDE_PANE_WIDTH, "-wide")
+        self.set_class(height >= HIGH_PANE_LINES, "-tall")
+        self.set_class(width < PANE_BESIDE_WIDTH and height < MIN_PANE_LINES, "-low")
 
     def _prepare(self, moment: Moment) -> None:
         if moment.array_views is not self._views:

@@ -61,10 +61,10 @@ class ScreenPane(Container):
         finding: Finding | None = None
 
     @dataclass
-    class Asked(Message):
+    class Requested(Message):
         """Posted when the user requests something of one of these agents."""
 
-        what: Literal["peaks"]
+        kind: Literal["peaks"]
         agents: tuple[str, ...]
 
     @dataclass

@@ -13,7 +13,7 @@ from jaxtop.base import units
 from jaxtop.base.feature import hooks
 from jaxtop.model.collectives import CollectiveView, step_shares
 from jaxtop.model.collectives.doubts import doubts_about
-from jaxtop.model.collectives.folded import folded_views, group_key
+from jaxtop.model.collectives.small_collectives import folded_views, group_key
 from jaxtop.model.collectives.timeline import windows_seen
 from jaxtop.tui.core.moment import Moment, Selection, name_of
 from jaxtop.tui.draw.panes.collective import (
@@ -40,12 +40,16 @@ if TYPE_CHECKING:
 
     from jaxtop.tui.core.palette import Palette
 
-# The table keeps at least this many rows and this share of the lines; the pane gets what it does not need.
-LEAST_ROWS, ROWS = 6, 0.3
-# The lines around: the summary, the header and the line above the pane. A lower pane than this is hidden.
-AROUND, LEAST_PANE = 3, 6
+# The fewest rows that the table keeps.
+MIN_ROWS = 6
+# The share of the lines that the table keeps; the pane gets the lines that the table does not need.
+TABLE_SHARE = 0.3
+# The lines of the summary, of the header and above the pane.
+SURROUNDING_LINES = 3
+# A lower pane is hidden.
+MIN_PANE_LINES = 6
 # From this width on, the pane is beside a table with more rows.
-WIDE = 170
+PANE_BESIDE_WIDTH = 170
 # For a collective whose times are of an earlier rhythm of the step; the pane has their age.
 OUTDATED = "outdated"
 
@@ -219,10 +223,13 @@ class CollectivesScreen(TablePane[Table[CollectiveView]]):
     def _lay_out(self) -> None:
         """Give the pane what the rows leave: below the table, or beside it."""
         width, height = self.size
-        most = max(LEAST_ROWS, int(ROWS * height))
-        is_wide, left = width >= WIDE and self._rows > most, height - AROUND - min(self._rows, most)
+        most = max(MIN_ROWS, int(TABLE_SHARE * height))
+        is_wide, left = (
+            width >= PANE_BESIDE_WIDTH and self._rows > most,
+            height - SURROUNDING_LINES - min(self._rows, most),
+        )
         self.set_class(is_wide, "wide")
-        self.set_class(not self._rows or (left < LEAST_PANE and not is_wide), "low")
+        self.set_class(not self._rows or (left < MIN_PANE_LINES and not is_wide), "low")
         self._pane.styles.height = None if is_wide else left + 1
 
     def _prepare(self, moment: Moment) -> None:

@@ -1,4 +1,4 @@
-"""What the pane of a device shows, gathered from a moment."""
+"""The subject of the pane of a device, gathered from a moment."""
 
 from __future__ import annotations
 

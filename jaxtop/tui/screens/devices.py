@@ -10,8 +10,8 @@ from jaxtop.base import units
 from jaxtop.model import DEVICE_FIGURES, FIGURES, MEMORY, Figure, MeshView, recent
 from jaxtop.model.devices import errors, slowed
 from jaxtop.model.figure_type import Level
-from jaxtop.tui.columns.devices import DeviceRow, DeviceScene, empty, id_column
-from jaxtop.tui.columns.figures import Reported, figures_by_rank, measured, past, with_bar
+from jaxtop.tui.columns.devices import DeviceRow, DeviceRowContext, empty, id_column
+from jaxtop.tui.columns.figures import ReportedNames, figures_by_rank, measured, past, with_bar
 from jaxtop.tui.columns.hosts import state_column
 from jaxtop.tui.core.moment import EMPTY, Moment, Selection
 from jaxtop.tui.core.palette import SIGN, Palette
@@ -33,8 +33,14 @@ if TYPE_CHECKING:
     from jaxtop.model import Pulse
 
 
-# The least lines of the pane, those of its facts, those around the rows, and those that the table keeps.
-LEAST_PANE, FACTS, AROUND, LEAST_TABLE = 8, 8, 2, 4
+# The least lines of the pane.
+MIN_PANE_LINES = 8
+# The lines of the facts of the pane.
+FACT_LINES = 8
+# The lines around the rows of the table.
+ROW_PADDING = 2
+# The fewest rows that the table keeps.
+MIN_TABLE_LINES = 4
 
 
 class MeshAxes:
@@ -58,7 +64,7 @@ _NOWHERE: dict[int, int] = {}
 
 
 @dataclass(frozen=True)
-class FigureScene(DeviceScene):
+class FigureRowContext(DeviceRowContext):
     """The data that all rows of one moment share."""
 
     axes: MeshAxes
@@ -78,19 +84,19 @@ class FigureScene(DeviceScene):
 class FigureRow(DeviceRow):
     """One device and its coordinates in the mesh."""
 
-    scene: FigureScene
+    context: FigureRowContext
 
     def coordinate(self, axis: str) -> int | None:
-        return self.scene.axes.coordinates.get((self.device.run, axis), _NOWHERE).get(self.device.id)
+        return self.context.axes.coordinates.get((self.device.run, axis), _NOWHERE).get(self.device.id)
 
     @property
     def fill(self) -> float | None:
         """The length of its bar: the share of the limit where limits are known, else of the largest use."""
-        if self.scene.has_limits:
+        if self.context.has_limits:
             return self.device.used_share
-        if self.device.used_bytes is None or not self.scene.most:
+        if self.device.used_bytes is None or not self.context.most:
             return None
-        return self.device.used_bytes / self.scene.most
+        return self.device.used_bytes / self.context.most
 
 
 def _coords(row: FigureRow) -> str:
@@ -121,7 +127,7 @@ def _history(figure: Figure) -> Column[FigureRow]:
     return past(
         figure,
         lambda row: row.device.read(figure),
-        lambda row: (row.scene.moment.cluster, row.device.agent, row.device.position),
+        lambda row: (row.context.moment.cluster, row.device.agent, row.device.position),
         lambda row: row.state.is_silent,
     )
 
@@ -184,24 +190,24 @@ def _figures(reported: Collection[str], among: Iterable[Figure]) -> Iterator[Col
 
 
 def columns_for(
-    scene: FigureScene, reported: Collection[str] = (), followed: str | None = None
+    context: FigureRowContext, reported: Collection[str] = (), followed: str | None = None
 ) -> tuple[Column[FigureRow], ...]:
     """Return the columns, with one for each axis of the mesh and one for each reported figure.
 
     The history column shows the followed figure if there is one, else utilisation, else memory.
     """
     usual = FIGURES["utilization"] if "utilization" in reported else MEMORY
-    axes = [_axis(name, size) for name, size in scene.axes.sizes.items()]
+    axes = [_axis(name, size) for name, size in context.axes.sizes.items()]
     first = list(_figures(reported, _FIRST))
     memory = [
         # Users know the column, which they may choose or sort by, as "memory".
         *(replace(column, key="memory") for column in _figures((MEMORY.name,), (MEMORY,))),
-        _gauge("of limit" if scene.has_limits else "of largest"),
+        _gauge("of limit" if context.has_limits else "of largest"),
     ]
     return (
         id_column(),
         words_column("host", "host", 12, lambda row: row.device.hostname, flexible=True),
-        *((words_column("run", "run", 12, lambda row: row.run),) if len(scene.moment.runs) > 1 else ()),
+        *((words_column("run", "run", 12, lambda row: row.run),) if len(context.moment.runs) > 1 else ()),
         ordinal_column("process", "proc", 4, lambda row: row.device.process_index),
         # Hardware figures come before the axes, so that they are visible on narrow terminals too.
         *((*memory, *first, *axes) if first else (*axes, *memory)),
@@ -220,7 +226,7 @@ def columns_for(
         ),
         words_column("source", "source", 9, lambda row: row.device.memory_source),
         ordinal_column("local", "local", 5, lambda row: row.device.local_id),
-        *((_COORDS,) if scene.has_coords else ()),
+        *((_COORDS,) if context.has_coords else ()),
         words_column("kind", "kind", 12, lambda row: row.device.kind, flexible=True),
     )
 
@@ -234,9 +240,9 @@ class DevicesScreen(DeviceTablePane[FigureRow]):
     """
 
     def __init__(self) -> None:
-        super().__init__(columns_for(FigureScene(EMPTY, MeshAxes([]))), self._understand)
+        super().__init__(columns_for(FigureRowContext(EMPTY, MeshAxes([]))), self._understand)
         self._axes = MeshAxes([])
-        self._reported = Reported()
+        self._reported = ReportedNames()
         self._pane = Detail(id="device-pane")
 
     def compose(self) -> ComposeResult:
@@ -251,21 +257,21 @@ class DevicesScreen(DeviceTablePane[FigureRow]):
     def _prepare(self, moment: Moment) -> None:
         if self._axes.meshes != moment.mesh_views:
             self._axes = MeshAxes(moment.mesh_views)
-        scene = FigureScene(moment, self._axes)
-        self.table.update_columns(columns_for(scene, self._reported.see(moment), self._followed))
-        rows = [FigureRow(device, scene) for device in moment.device_views]
+        context = FigureRowContext(moment, self._axes)
+        self.table.update_columns(columns_for(context, self._reported.see(moment), self._followed))
+        rows = [FigureRow(device, context) for device in moment.device_views]
         self.table.update_rows(rows, empty(moment), at=moment.now)
 
     def _draw(self) -> None:
-        room = self.size.height - AROUND - max(LEAST_TABLE, len(self.moment.device_views))
+        room = self.size.height - ROW_PADDING - max(MIN_TABLE_LINES, len(self.moment.device_views))
         row = self.table.row
         subject = None if row is None else subject_of(self.moment, row.device, self._axes.meshes)
-        self._pane.display = room >= LEAST_PANE and subject is not None
+        self._pane.display = room >= MIN_PANE_LINES and subject is not None
         if row is None or subject is None or not self._pane.display:
             return
         self._pane.styles.height = room
         facts, shown = partial(detail, subject, self.ink), self._curves(row)
-        self._pane.show(facts_above_curves(facts, FACTS, shown, self.ink))
+        self._pane.show(facts_above_curves(facts, FACT_LINES, shown, self.ink))
 
     def _curves(self, row: FigureRow) -> list[Curve]:
         """Return the figure that the table is sorted by, and the most important others that are known."""

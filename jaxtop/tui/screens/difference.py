@@ -15,7 +15,7 @@ from jaxtop.model.session.difference import (
     UNKNOWN_BEFORE,
     ChangeKind,
     MomentChange,
-    Then,
+    PastCluster,
     difference_of,
 )
 from jaxtop.tui.core.palette import Palette, palette_of
@@ -137,7 +137,7 @@ class DifferenceScreen(ModalScreen[DifferenceOutcome]):
         *(Binding(each.key, f"screen('{each.name}')", each.title, show=False) for each in SCREENS),
     ]
 
-    def __init__(self, marked: Then, here: Then, runs: Mapping[str, str]) -> None:
+    def __init__(self, marked: PastCluster, here: PastCluster, runs: Mapping[str, str]) -> None:
         super().__init__()
         self._before, self._after = sorted((marked, here), key=lambda then: then.at)
         self._marked_first = self._before is marked

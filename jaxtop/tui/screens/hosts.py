@@ -13,9 +13,9 @@ from jaxtop.model.hosts import seen_by
 from jaxtop.model.shares import shares_of
 from jaxtop.model.wall_time.step_parts import parts_of_hosts
 from jaxtop.tui.columns.devices import tone
-from jaxtop.tui.columns.figures import Reported
+from jaxtop.tui.columns.figures import ReportedNames
 from jaxtop.tui.columns.host_row import HostRow
-from jaxtop.tui.columns.hosts import FOLLOWED, PINNED, STEP, columns_for, reported_steps
+from jaxtop.tui.columns.hosts import FOLLOWED, PINNED_COLUMNS, STEP, columns_for, reported_steps
 from jaxtop.tui.core.moment import EMPTY, Moment, Selection
 from jaxtop.tui.core.text import writer
 from jaxtop.tui.draw.panes.curves import Curve, facts_above_curves
@@ -34,8 +34,12 @@ if TYPE_CHECKING:
 
 # With fewer lines than this the pane is hidden, because the table needs them all.
 ROOM_BELOW = 18
-# The lines of the pane's facts, those around the rows of the table, and those that the table keeps.
-FACTS, AROUND, LEAST_TABLE = 9, 2, 6
+# The lines of the facts of the pane.
+FACT_LINES = 9
+# The lines around the rows of the table.
+ROW_PADDING = 2
+# The fewest rows that the table keeps.
+MIN_TABLE_LINES = 6
 # The columns beside the text of the pane.
 BESIDE = 4
 _CURVES = (STEP_TIME, FIGURES["process_cpu_cores"], FIGURES["memory_used_bytes"])
@@ -62,13 +66,13 @@ class HostsScreen(TablePane[Table[HostRow]]):
                 columns_for(EMPTY),
                 lambda row: row.host.agent,
                 noun="host",
-                pinned=PINNED,
+                pinned=PINNED_COLUMNS,
                 sort="process",
                 tone=tone,
                 understand=lambda typed: understand(typed, OF_HOSTS, self.table.columns),
             )
         )
-        self._reported = Reported()
+        self._reported = ReportedNames()
         self._step_figures: frozenset[str] = frozenset()
         self._pane = Detail(id="host-pane")
 
@@ -94,8 +98,8 @@ class HostsScreen(TablePane[Table[HostRow]]):
         if self.has_class("low"):
             return
         # What the rows leave blank shows curves of the selected host.
-        spare = self.size.height - AROUND - max(LEAST_TABLE, len(self.moment.host_views))
-        self._pane.styles.height = max(FACTS, spare)
+        spare = self.size.height - ROW_PADDING - max(MIN_TABLE_LINES, len(self.moment.host_views))
+        self._pane.styles.height = max(FACT_LINES, spare)
         row, ink = self.table.row, self.ink
         if row is None:
             self._pane.show(lambda _width, _height: Text())
@@ -111,7 +115,7 @@ class HostsScreen(TablePane[Table[HostRow]]):
         )  # fmt: skip
         facts, shown = partial(host_pane, subject, ink), self._curves(row)
         served = len(served_lines(row.current, ink, self.size.width - BESIDE))
-        self._pane.show(facts_above_curves(facts, FACTS + served, shown, ink))
+        self._pane.show(facts_above_curves(facts, FACT_LINES + served, shown, ink))
 
     def _curves(self, row: HostRow) -> list[Curve]:
         """Return the figures of a host whose past is known."""

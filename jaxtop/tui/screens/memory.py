@@ -20,13 +20,13 @@ from jaxtop.model import (
 )
 from jaxtop.model.host import SIMULATED
 from jaxtop.tui.columns.devices import empty
-from jaxtop.tui.columns.memory import MemoryRow, MemoryScene, columns_for
+from jaxtop.tui.columns.memory import MemoryRow, MemoryRowContext, columns_for
 from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import EMPTY, Moment
 from jaxtop.tui.draw.bars import bar_line
-from jaxtop.tui.draw.panes.memory_columns import LEAST_HEIGHT, MemoryColumns, memory_columns
+from jaxtop.tui.draw.panes.memory_columns import MIN_HEIGHT, MemoryColumns, memory_columns
 from jaxtop.tui.draw.panes.peak import device_peak_lines
-from jaxtop.tui.draw.stacked import legend, parts_of
+from jaxtop.tui.draw.stacked_bar import legend, parts_of
 from jaxtop.tui.filters.figures import understand
 from jaxtop.tui.filters.memory import FIELDS
 from jaxtop.tui.screens.tables import DeviceTablePane
@@ -44,15 +44,21 @@ if TYPE_CHECKING:
 
 # With fewer lines than this the part below is hidden, because the table needs them all.
 ROOM_BELOW = 17
-# The most and the least lines of that part. The table keeps at least this many rows and this share of lines.
-MOST_BELOW, LEAST_BELOW, LEAST_ROWS, ROWS = 8, 3, 6, 0.3
+# The most lines of the part below the table.
+MAX_LINES_BELOW = 8
+# The fewest lines of the part below the table.
+MIN_LINES_BELOW = 3
+# The fewest rows that the table keeps.
+MIN_ROWS = 6
+# The share of the lines that the table keeps.
+TABLE_SHARE = 0.3
 
 
-def limit_in_words(scene: MemoryScene) -> str:
+def limit_in_words(context: MemoryRowContext) -> str:
     """Return the limit of the fullest device, and what is free on it."""
-    if not scene.moment.fullest:
+    if not context.moment.fullest:
         return ""
-    fullest = scene.moment.fullest[0]
+    fullest = context.moment.fullest[0]
     if fullest.limit_bytes is None or fullest.used_bytes is None:
         return "no limit known: relative to the fullest"
     simulated = " (simulated)" if fullest.limit_source == SIMULATED else ""
@@ -60,15 +66,15 @@ def limit_in_words(scene: MemoryScene) -> str:
     return f"limit {units.size(fullest.limit_bytes)}{simulated}, {units.size(free)} free on the fullest"
 
 
-def summary(scene: MemoryScene, width: int, ink: Ink) -> Text:
-    views = [view for view, held in zip(scene.views, scene.used, strict=True) if held is not None]
+def summary(context: MemoryRowContext, width: int, ink: Ink) -> Text:
+    views = [view for view, held in zip(context.views, context.used, strict=True) if held is not None]
     if not views:
         return Text()
-    total, used = memory_total(views), sum(filter(None, scene.used))
-    fullest = scene.moment.fullest[0]
+    total, used = memory_total(views), sum(filter(None, context.used))
+    fullest = context.moment.fullest[0]
     held = f"{len(views):,} {'device holds' if len(views) == 1 else 'devices hold'} {units.size(used)}"
     most = f"most on device {fullest.id}: {units.size(fullest.used_bytes)}"
-    if scene.has_limits:
+    if context.has_limits:
         end = sum(view.device.limit_bytes or 0 for view in views)
         share = units.share(used / end if end else None)  # these devices may have no limits while others do
         simulated = " (simulated)" if fullest.limit_source == SIMULATED else ""
@@ -77,7 +83,7 @@ def summary(scene: MemoryScene, width: int, ink: Ink) -> Text:
     else:
         end = sum(total)
         summary = f"{held}, {most}, no limit known; source arrays"
-    if (ago := scene.moment.counted_ago) is not None:
+    if (ago := context.moment.counted_ago) is not None:
         summary += f"; arrays counted {units.age(ago)} ago"
     head = Text(text.printable(summary), no_wrap=True, overflow="ellipsis", end="")
     head.truncate(width, overflow="ellipsis")
@@ -140,14 +146,14 @@ class MemoryScreen(DeviceTablePane[MemoryRow]):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("B", "peak", "Peak")]
 
     def __init__(self) -> None:
-        super().__init__(columns_for(MemoryScene(EMPTY, []), 0), self._understand)
+        super().__init__(columns_for(MemoryRowContext(EMPTY, []), 0), self._understand)
         self._summary = Words(id="summary")
         self._columns = Detail(id="columns")
         self._growing = Words(id="growing")
         self._headroom = Words(id="headroom")
         self._below = Horizontal(id="below")
         self._peak = Words(id="peak")
-        self._scene = MemoryScene(EMPTY, [])
+        self._row_context = MemoryRowContext(EMPTY, [])
 
     def compose(self) -> ComposeResult:
         yield self._summary
@@ -168,25 +174,25 @@ class MemoryScreen(DeviceTablePane[MemoryRow]):
 
     def _prepare(self, moment: Moment) -> None:
         views = memory_views(moment.cluster, moment.device_views)
-        scene = self._scene = MemoryScene(moment, views, self.app.no_color)
+        context = self._row_context = MemoryRowContext(moment, views, self.app.no_color)
         self._fit_columns()
-        rows = [MemoryRow(view.device, scene, view) for view in scene.views]
+        rows = [MemoryRow(view.device, context, view) for view in context.views]
         self.table.update_rows(rows, empty(moment), at=moment.now)
 
     def _fit_columns(self) -> None:
-        self.table.update_columns(columns_for(self._scene, self.size.width))
+        self.table.update_columns(columns_for(self._row_context, self.size.width))
 
     def _draw(self) -> None:
         palette, moment = self.palette, self.moment
-        whole = summary(self._scene, max(0, self.size.width - 4), self.ink)
+        whole = summary(self._row_context, max(0, self.size.width - 4), self.ink)
         self._summary.set_text(whole)
         self._lay_out(whole.plain.count("\n") + 1)
         self._columns.show(partial(memory_columns, self._figures(), self.ink))
         if self.has_class("peak"):
             self._peak.set_text(self._peak_text(palette))
         elif not self.has_class("low"):
-            self._growing.set_text(growing(growers(moment.cluster), MOST_BELOW, palette))
-            self._headroom.set_text(headroom(moment.program_views, MOST_BELOW, palette))
+            self._growing.set_text(growing(growers(moment.cluster), MAX_LINES_BELOW, palette))
+            self._headroom.set_text(headroom(moment.program_views, MAX_LINES_BELOW, palette))
 
     def _lay_out(self, above: int) -> None:
         """Give the columns what the summary, the rows and the part below leave."""
@@ -194,23 +200,23 @@ class MemoryScreen(DeviceTablePane[MemoryRow]):
         listed = max(
             len(growers(moment.cluster)), sum(view.adds_bytes is not None for view in moment.program_views)
         )
-        below = 1 + min(MOST_BELOW - 1, max(1, listed)) if height >= ROOM_BELOW else 0
-        rows = 1 + min(len(self._scene.views), max(LEAST_ROWS, int(ROWS * height)))
-        if len(self._scene.views) > height - above - below - 1:  # rows that are not seen have no bars
-            lacking = max(0, LEAST_HEIGHT - (height - above - rows - below))
-            below = max(min(below, LEAST_BELOW), below - lacking)
+        below = 1 + min(MAX_LINES_BELOW - 1, max(1, listed)) if height >= ROOM_BELOW else 0
+        rows = 1 + min(len(self._row_context.views), max(MIN_ROWS, int(TABLE_SHARE * height)))
+        if len(self._row_context.views) > height - above - below - 1:  # rows that are not seen have no bars
+            lacking = max(0, MIN_HEIGHT - (height - above - rows - below))
+            below = max(min(below, MIN_LINES_BELOW), below - lacking)
         left = height - above - rows - (height // 2 if self.has_class("peak") else below)
         self.set_class(not below, "low")
-        self._columns.display = left >= LEAST_HEIGHT and bool(self._scene.views)
+        self._columns.display = left >= MIN_HEIGHT and bool(self._row_context.views)
         self._columns.styles.height = max(1, left)
         self._below.styles.height = below
 
     def _figures(self) -> MemoryColumns:
-        scene = self._scene
-        launch = scene.moment.heaviest_launch
+        context = self._row_context
+        launch = context.moment.heaviest_launch
         adds, function = (0, "") if launch is None else (launch.adds_bytes or 0, launch.function)
-        end = scene.end if scene.has_limits else None
-        return MemoryColumns(scene.views, scene.used, adds, function, end, limit_in_words(scene))
+        end = context.end if context.has_limits else None
+        return MemoryColumns(context.views, context.used, adds, function, end, limit_in_words(context))
 
     def _peak_text(self, palette: Palette) -> Text:
         row, moment = self.table.row, self.moment

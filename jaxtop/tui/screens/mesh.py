@@ -14,17 +14,17 @@ from jaxtop.tui.core.moment import EMPTY, Moment, Selection
 from jaxtop.tui.core.text import writer
 from jaxtop.tui.draw.legend import legend, printable
 from jaxtop.tui.draw.mesh.arranger import Arrangement, Arranger
+from jaxtop.tui.draw.mesh.grid_contents import CellTrend, GridContents
 from jaxtop.tui.draw.mesh.layouts import EMPTY_PLAN
-from jaxtop.tui.draw.mesh.means import Spoken
-from jaxtop.tui.draw.mesh.scene import CellTrend, GridScene
+from jaxtop.tui.draw.mesh.means import AxisNames
 from jaxtop.tui.draw.mesh.switches import switches_of, with_metrics
 from jaxtop.tui.draw.panes.device import DeviceSubject, detail
-from jaxtop.tui.draw.panes.mean_bars import MeansScene, means_lines
+from jaxtop.tui.draw.panes.mean_bars import MeansContents, means_lines
 from jaxtop.tui.draw.reading import UNSEEN, MetricReading, read
 from jaxtop.tui.draw.switches import run_pressed, switches
 from jaxtop.tui.screens.base import ScreenPane
 from jaxtop.tui.screens.device_subject import subject_of
-from jaxtop.tui.screens.mesh_split import TALL, SplitMesh, split_of
+from jaxtop.tui.screens.mesh_split import HIGH_PANE_LINES, SplitMesh, split_of
 from jaxtop.tui.widgets.detail import Detail, Line
 from jaxtop.tui.widgets.mesh_grid import MeshGrid
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from jaxtop.tui.draw.ink import Ink
 
 # The most devices that the screen asks which metrics they report.
-ASKED = 8
+MAX_ASKED_DEVICES = 8
 # The figures that a large cell also shows.
 _FACTS = tuple(each for each in DEVICE_FIGURES if each.rank <= 1)
 
@@ -106,7 +106,7 @@ class MeshScreen(ScreenPane):
             split = split_of(arranger, *self.size)
             self._split = key, split
             self.set_class(not split.beside, "-below")
-            self.set_class(self.size.height < TALL, "-short")
+            self.set_class(self.size.height < HIGH_PANE_LINES, "-short")
             self._means.display = split.means > 0
             self._means.styles.height = split.means
             self._means.set_class(split.means == 1, "-line")
@@ -241,7 +241,7 @@ class MeshScreen(ScreenPane):
         devices = self._arranger.devices
         key = (int(self.moment.now), len(devices), self.metric)
         if self._reported[0] != key:
-            self._reported = key, self._metrics.offered(devices[:: max(1, len(devices) // ASKED)])
+            self._reported = key, self._metrics.offered(devices[:: max(1, len(devices) // MAX_ASKED_DEVICES)])
         return self._reported[1]
 
     @property
@@ -255,7 +255,7 @@ class MeshScreen(ScreenPane):
     def _draw(self) -> None:
         split = self._divide()
         arranger, ink, selected, late = self._arranger, self.ink, self._selected, self._late
-        scene = GridScene(
+        contents = GridContents(
             EMPTY_PLAN,
             arranger.devices,
             self._read(),
@@ -269,16 +269,16 @@ class MeshScreen(ScreenPane):
             lambda device, count: self._trend(arranger.devices[device], count),
             lambda device, width: self._facts(arranger.devices[device], width),
         )
-        self._grid.show(arranger.layout, scene)
+        self._grid.show(arranger.layout, contents)
         if split.means:
             self._means.show(lambda width, height: means_lines(self._means_scene(late), width, height))
         self._pane.show(self._detail(ink))
         self._draw_lines()
 
-    def _means_scene(self, late: frozenset[int]) -> MeansScene:
+    def _means_scene(self, late: frozenset[int]) -> MeansContents:
         arranger, plan, reading = self._arranger, self._grid.plan, self._read()
-        ink, spoken = self.ink.on(reading.scale), Spoken(plan.rows, plan.columns)
-        return MeansScene(arranger.axes, reading, arranger.devices, late, ink, spoken)
+        ink, spoken = self.ink.on(reading.scale), AxisNames(plan.rows, plan.columns)
+        return MeansContents(arranger.axes, reading, arranger.devices, late, ink, spoken)
 
     def _draw_lines(self) -> None:
         if self.is_mounted:

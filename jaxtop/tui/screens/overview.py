@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 
     from jaxtop.tui.draw.ink import Ink
 
-# From this size on the findings have a frame. They take at most this share of the height.
-FRAMED, MOST_OF_HEIGHT = (60, 24), 0.4
+# From this size on, the findings have a frame.
+FRAMES_SIZE = (60, 24)
+# The most of the height that the findings take.
+MAX_HEIGHT_SHARE = 0.4
 # From each of these heights on, the most lines of the selected finding.
 LINES = ((40, 6), (20, 5), (12, 4), (0, 2))
 
@@ -134,13 +136,13 @@ class OverviewScreen(ScreenPane, can_focus=True):
     def _answer(self, ink: Ink) -> list[Text]:
         """Return the findings, or what bounds the run, in a frame where there is room."""
         width, height = self.size
-        is_framed = width >= FRAMED[0] and height >= FRAMED[1]
+        is_framed = width >= FRAMES_SIZE[0] and height >= FRAMES_SIZE[1]
         room = width - FRAME_WIDTH if is_framed else width - 2
-        most = max(2, int(height * MOST_OF_HEIGHT) - FRAME_HEIGHT * is_framed)
+        most = max(2, int(height * MAX_HEIGHT_SHARE) - FRAME_HEIGHT * is_framed)
         shown, row = self.shown, self.row
         if row is None:
             self._line_of = []
-            lines = bound_lines(self.moment, ink, room)[:most] if height >= FRAMED[1] else []
+            lines = bound_lines(self.moment, ink, room)[:most] if height >= FRAMES_SIZE[1] else []
             heading, frame = Heading("What bounds the run"), ink.frame
         else:
             lines = self._lines_of(shown, row, ink, room, most)

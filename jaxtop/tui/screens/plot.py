@@ -8,13 +8,22 @@ from rich.text import Text
 
 from jaxtop.model import STEP_TIME, DeviceView, Figure, Host, Unit, newest_sample
 from jaxtop.model.host import run_of
-from jaxtop.tui.columns.figures import Reported
-from jaxtop.tui.core.hold import Hold
+from jaxtop.tui.columns.figures import ReportedNames
 from jaxtop.tui.core.moment import Moment, Selection
+from jaxtop.tui.core.sticky_value import StickyValue
 from jaxtop.tui.draw.marks import all_marks
-from jaxtop.tui.draw.plot import Drawn
+from jaxtop.tui.draw.plot import DrawnPlot
+from jaxtop.tui.draw.plot_contents import (
+    PlotComparison,
+    PlotSubject,
+    choices,
+    few,
+    is_of_device,
+    line_of,
+    peers,
+    ways,
+)
 from jaxtop.tui.draw.plot_page import PlotPage, page
-from jaxtop.tui.draw.plotted import Beside, PlotSubject, choices, few, is_of_device, line_of, peers, ways
 from jaxtop.tui.screens.base import ScreenPane
 from jaxtop.tui.widgets.plot import Plot
 
@@ -41,15 +50,15 @@ class PlotScreen(ScreenPane):
     def __init__(self) -> None:
         super().__init__()
         self._plot = Plot()
-        self._reported = Reported()
+        self._reported = ReportedNames()
         # The figure that the user chose. None: the default for the selection.
         self._name: str | None = None
-        self._beside = Beside.DEVICES
+        self._beside = PlotComparison.DEVICES
         self._pointed: float | None = None
         self._peers: list[PlotSubject] = []
         # The peers drawn out of too many. They stay the same while the figure and the comparison do.
         self._drawn: tuple[object, frozenset[tuple[str, int | None]]] = (None, frozenset())
-        self._hold = Hold(HELD_SECONDS)
+        self._sticky = StickyValue(HELD_SECONDS)
 
     def compose(self) -> ComposeResult:
         yield self._plot
@@ -102,15 +111,15 @@ class PlotScreen(ScreenPane):
         found = next((figures[name] for name in wanted if name in figures), None)
         return found or next(iter(figures.values()), None)
 
-    def _way(self, figure: Figure) -> Beside:
-        return self._beside if self._beside in ways(figure) else Beside.HOSTS
+    def _way(self, figure: Figure) -> PlotComparison:
+        return self._beside if self._beside in ways(figure) else PlotComparison.HOSTS
 
     def _draw(self) -> None:
         figure, host, ink = self._figure(), self._host, self.ink
         if figure is None or host is None:
             note = Text(" no figures to plot yet", ink.note, end="")
-            self._plot.show_page(lambda _width, _height: Drawn(note))
-            self._hold = Hold(HELD_SECONDS)
+            self._plot.show_page(lambda _width, _height: DrawnPlot(note))
+            self._sticky = StickyValue(HELD_SECONDS)
             return
         beside, device = self._way(figure), self._device
         candidates = peers(self.moment, figure, host, device, beside)
@@ -119,7 +128,7 @@ class PlotScreen(ScreenPane):
         newest = newest_sample(self.moment.cluster, chosen[0])
         keys = [each.key for each in drawn]
         shown = figure, beside, chosen, keys, newest, self._pointed, ink, self.size
-        if self._hold.lasts(shown, self.moment.now):
+        if self._sticky.lasts(shown, self.moment.now):
             return
         lines = [line_of(self.moment, figure, each, is_chosen=each.key == chosen) for each in drawn]
         position = device.position if device is not None and is_of_device(figure) else 0
@@ -131,9 +140,9 @@ class PlotScreen(ScreenPane):
         self._plot.show_page(lambda width, height: page(plotted, ink, width, height))
 
     def _key(
-        self, figure: Figure, beside: Beside, host: Host, device: DeviceView | None
+        self, figure: Figure, beside: PlotComparison, host: Host, device: DeviceView | None
     ) -> tuple[str, int | None]:
-        is_device = is_of_device(figure) and beside is not Beside.HOSTS and device is not None
+        is_device = is_of_device(figure) and beside is not PlotComparison.HOSTS and device is not None
         return (device.agent, device.id) if is_device and device is not None else (host.agent, None)
 
     def _few(
@@ -160,7 +169,7 @@ class PlotScreen(ScreenPane):
             among = ways(figure)
             self._beside = among[(among.index(self._way(figure)) + int(which)) % len(among)]
         elif what == "way":
-            self._beside = Beside[str(which)]
+            self._beside = PlotComparison[str(which)]
         elif what == "choose":
             self._choose_next(int(which))
         elif what == "line" and int(which) < len(self._peers):
@@ -179,8 +188,8 @@ class PlotScreen(ScreenPane):
         if figure is None or host is None:
             return
         beside, device = self._way(figure), self._device
-        if beside is Beside.ALONE:  # without a comparison, step through the closest one
-            beside = Beside.DEVICES if is_of_device(figure) else Beside.HOSTS
+        if beside is PlotComparison.ALONE:  # without a comparison, step through the closest one
+            beside = PlotComparison.DEVICES if is_of_device(figure) else PlotComparison.HOSTS
         candidates = peers(self.moment, figure, host, device, beside)
         keys = [each.key for each in candidates]
         chosen = self._key(figure, beside, host, device)

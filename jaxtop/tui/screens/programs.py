@@ -19,7 +19,7 @@ from jaxtop.tui.core.moment import Moment, Selection
 from jaxtop.tui.draw.bars import BarPart, bar_line, legend_entry
 from jaxtop.tui.draw.panel import flowed
 from jaxtop.tui.draw.panes.peak import peak_lines
-from jaxtop.tui.draw.stacked import colour_of
+from jaxtop.tui.draw.stacked_bar import colour_of
 from jaxtop.tui.draw.table import Column, figure_column, ordinal_column, words_column
 from jaxtop.tui.screens.base import ScreenPane
 from jaxtop.tui.screens.tables import TablePane
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 DIFFERS, STORM, TOO_LARGE = "≠", "!", "▲"
 FINGERPRINT = 8
 # The least lines of the details.
-LEAST_ABOUT = 3
+MIN_ABOUT = 3
 # More processes than this are shown as a number.
-MOST_NAMED = 4
+MAX_NAMED = 4
 
 
 class ProgramRow(NamedTuple):
@@ -87,7 +87,7 @@ class ProgramRow(NamedTuple):
         return None if cause is None else f"{cause.last.cause} {cause.last.argument}".strip()
 
     def processes_text(self, agents: tuple[str, ...]) -> str:
-        if len(agents) > MOST_NAMED:
+        if len(agents) > MAX_NAMED:
             return f"{len(agents)} processes"
         hosts = [self.moment.host(agent) for agent in agents]
         return ", ".join(self.moment.label(host) for host in hosts if host)
@@ -280,7 +280,7 @@ class ProgramsScreen(TablePane[Table[ProgramRow]]):
         width, height = max(0, self.size.width - 4), self.size.height
         # Where there are many programs, they keep half of the lines.
         listed = len(self.table.shown) + 2
-        self._about.styles.max_height = max(LEAST_ABOUT, height - min(listed, height // 2))
+        self._about.styles.max_height = max(MIN_ABOUT, height - min(listed, height // 2))
         self._about.set_text(about(row, self.ink, width) if row else Text())
 
     def point_at(self, row: Hashable) -> None:
@@ -298,7 +298,7 @@ class ProgramsScreen(TablePane[Table[ProgramRow]]):
     def action_buffers(self) -> None:
         """Ask a process of the program under the cursor what holds memory at the peaks of its programs."""
         if self.table.row is not None:
-            self.post_message(ScreenPane.Asked("peaks", self.table.row.view.agents))
+            self.post_message(ScreenPane.Requested("peaks", self.table.row.view.agents))
 
     def _chosen(self, row: Any) -> None:
         """Open the first host that has a different program, else the first that has this one."""

@@ -37,8 +37,12 @@ if TYPE_CHECKING:
 
 # Stacks are sampled on request, and say nothing about what the process does minutes later.
 CURRENT_S = 60.0
-# The lines above the rows, the rows that the table keeps, and the least lines of the tree below.
-MOST_ABOVE, LEAST_ROWS, LEAST_FLAME = 7, 6, 5
+# The most lines above the rows.
+MAX_LINES_ABOVE = 7
+# The fewest rows that the table keeps.
+MIN_ROWS = 6
+# The fewest lines of the tree below the table.
+MIN_FLAME_LINES = 5
 ASK = "no stacks yet: press p to ask all processes"
 # In a recording, no process can be asked.
 NONE_RECORDED = "no stacks until here: processes send them during a stall, and when a viewer asks"
@@ -185,8 +189,8 @@ class StacksScreen(TablePane[StackTable]):
     def _draw(self) -> None:
         self._diagnosis.set_text(self._summary())
         # The tree of all lines has what the rows of the table leave.
-        left = self.size.height - MOST_ABOVE - max(LEAST_ROWS, len(self.table.shown))
-        self._flame.display = bool(self._shared) and left >= LEAST_FLAME
+        left = self.size.height - MAX_LINES_ABOVE - max(MIN_ROWS, len(self.table.shown))
+        self._flame.display = bool(self._shared) and left >= MIN_FLAME_LINES
         self._flame.styles.height = max(1, left)
         self._flame.show(partial(flame, self._shared, self._reported, self.ink))
 

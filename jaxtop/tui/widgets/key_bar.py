@@ -30,8 +30,12 @@ TABS_FROM = 30
 # A lost user needs these keys: they are always there.
 PALETTE = "command_palette"
 GENERAL = (PALETTE, "help", "quit")
-# The most keys of the open screen, the least width, and the columns above it that make room for one more key.
-MOST_KEYS, LEAST_WIDTH, COLUMNS_A_KEY = 4, 50, 20
+# The most keys of the open screen.
+MAX_KEYS = 4
+# The least width at which the keys of the screen are shown.
+MIN_WIDTH = 50
+# The columns above the least width that make room for one more key.
+COLUMNS_A_KEY = 20
 
 
 class Item(NamedTuple):
@@ -115,7 +119,7 @@ def _shortened(screens: Items, width: int, gap: int) -> Sequence[Item]:
 def footer(keys: Items, general: Items, width: int, palette: Palette) -> Text:
     """Return the keys of the open screen on the left, as many as fit, and the general ones on the right."""
     right = _keys(general, palette)
-    for count in range(min(len(keys), MOST_KEYS), -1, -1):
+    for count in range(min(len(keys), MAX_KEYS), -1, -1):
         left = _keys(keys[:count], palette)
         if left.cell_len + right.cell_len <= width:
             break
@@ -127,7 +131,7 @@ def one_line(screens: Items, keys: Items, general: Items, width: int, palette: P
 
     The palette has no key there: a click on the header opens it, too.
     """
-    count = min(MOST_KEYS, max(0, (width - LEAST_WIDTH) // COLUMNS_A_KEY))
+    count = min(MAX_KEYS, max(0, (width - MIN_WIDTH) // COLUMNS_A_KEY))
     kept = tuple(item for i, item in enumerate(keys) if i < count or item.action == BACK)
     right = _keys((*kept, *(item for item in general if item.action != PALETTE)), palette)
     return _apart(tabs(screens, width - right.cell_len, palette, " "), right, width)

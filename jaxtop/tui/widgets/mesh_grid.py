@@ -13,15 +13,15 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from jaxtop.tui.draw.mesh.cells import paint
+from jaxtop.tui.draw.mesh.grid_contents import GridContents, changed_lines, planned
 from jaxtop.tui.draw.mesh.layouts import EMPTY_PLAN, NO_LAYOUT, DeviceLayout, MeshDrawing, Room
-from jaxtop.tui.draw.mesh.scene import GridScene, changed_lines, planned
 
 if TYPE_CHECKING:
     from textual import events
 
 
 # The least size to plan for: before the first layout the widget has none.
-LEAST = Size(20, 2)
+MIN_SIZE = Size(20, 2)
 
 
 class MeshGrid(ScrollView, can_focus=True, inherit_bindings=False):
@@ -59,18 +59,18 @@ class MeshGrid(ScrollView, can_focus=True, inherit_bindings=False):
         super().__init__()
         self._layout_shown = NO_LAYOUT
         self._room = Room(0, 0)
-        self._scene: GridScene | None = None
+        self._contents: GridContents | None = None
         self._strips: dict[int, Strip] = {}
         self._pointed: int | None = None
 
     @property
     def plan(self) -> MeshDrawing:
-        return EMPTY_PLAN if self._scene is None else self._scene.plan
+        return EMPTY_PLAN if self._contents is None else self._contents.plan
 
-    def show(self, layout: DeviceLayout, scene: GridScene) -> None:
-        """Draw this scene. The plan is made here, because only the widget knows its size."""
-        before = self._scene
-        room = self._room_for(scene)
+    def show(self, layout: DeviceLayout, contents: GridContents) -> None:
+        """Draw this contents. The plan is made here, because only the widget knows its size."""
+        before = self._contents
+        room = self._room_for(contents)
         if before is not None and layout is self._layout_shown and room == self._room:
             plan = before.plan
         else:
@@ -78,17 +78,17 @@ class MeshGrid(ScrollView, can_focus=True, inherit_bindings=False):
             plan = layout.plan(room)
             if plan.height > room.height:
                 plan = layout.plan(room._replace(width=room.width - 1))  # the scroll bar takes a column
-        self._scene = after = planned(scene, plan)
+        self._contents = after = planned(contents, plan)
         if self.virtual_size != (size := Size(plan.width, plan.height)):
             self.virtual_size = size
         self._repaint(None if before is None else changed_lines(before, after))
         if before is None or before.plan is not plan or before.selected != after.selected:
             self._keep_in_sight()
 
-    def _room_for(self, scene: GridScene) -> Room:
+    def _room_for(self, contents: GridContents) -> Room:
         # The outer size does not depend on the scroll bar: with the inner one, the bar could toggle forever.
         width, height = self.outer_size
-        return Room(max(LEAST.width, width), max(LEAST.height, height), scene.id_width)
+        return Room(max(MIN_SIZE.width, width), max(MIN_SIZE.height, height), contents.id_width)
 
     def _repaint(self, lines: set[int] | None) -> None:
         if lines is None:
@@ -102,11 +102,11 @@ class MeshGrid(ScrollView, can_focus=True, inherit_bindings=False):
             self.refresh(*(Region(0, y - top, width, 1) for y in lines if 0 <= y - top < height))
 
     def _keep_in_sight(self) -> None:
-        scene = self._scene
+        contents = self._contents
         if (
-            scene is None
-            or scene.selected is None
-            or (lines := scene.plan.lines_of(scene.selected)) == range(0)
+            contents is None
+            or contents.selected is None
+            or (lines := contents.plan.lines_of(contents.selected)) == range(0)
         ):
             return
         self.scroll_to_region(
@@ -114,8 +114,8 @@ class MeshGrid(ScrollView, can_focus=True, inherit_bindings=False):
         )
 
     def on_resize(self) -> None:
-        if self._scene is not None:
-            self.show(self._layout_shown, self._scene)
+        if self._contents is not None:
+            self.show(self._layout_shown, self._contents)
 
     def render_line(self, y: int) -> Strip:
         y += self.scroll_offset.y
@@ -125,19 +125,19 @@ class MeshGrid(ScrollView, can_focus=True, inherit_bindings=False):
         return strip
 
     def _painted(self, y: int) -> Strip:
-        scene = self._scene
-        if scene is None:
+        contents = self._contents
+        if contents is None:
             return Strip([])
-        if not scene.plan.cells:
-            return Strip([Segment(" no devices yet", scene.ink.note)] if y == 0 else [])
-        strip = paint(scene, y)
-        return strip.apply_style(self.rich_style) if scene.ink.plain else strip
+        if not contents.plan.cells:
+            return Strip([Segment(" no devices yet", contents.ink.note)] if y == 0 else [])
+        strip = paint(contents, y)
+        return strip.apply_style(self.rich_style) if contents.ink.plain else strip
 
     def action_move(self, across: int, down: int) -> None:
-        scene = self._scene
-        if scene is None or scene.selected not in scene.plan.by_device:
+        contents = self._contents
+        if contents is None or contents.selected not in contents.plan.by_device:
             self.action_end(0)
-        elif (target := scene.plan.step(scene.selected, across, down)) != scene.selected:
+        elif (target := contents.plan.step(contents.selected, across, down)) != contents.selected:
             self.post_message(self.Moved(target))
 
     def action_end(self, end: int) -> None:
@@ -146,7 +146,7 @@ class MeshGrid(ScrollView, can_focus=True, inherit_bindings=False):
             self.post_message(self.Moved(devices[end]))
 
     def action_open(self) -> None:
-        if self._scene is not None and self._scene.selected is not None:
+        if self._contents is not None and self._contents.selected is not None:
             self.post_message(self.Opened())
 
     def _devices_under(self, event: events.MouseEvent) -> list[int]:
@@ -156,9 +156,9 @@ class MeshGrid(ScrollView, can_focus=True, inherit_bindings=False):
     def on_click(self, event: events.Click) -> None:
         """Select a device, or open the selected one. If two devices share a character, clicks alternate."""
         devices = self._devices_under(event)
-        if not devices or self._scene is None:
+        if not devices or self._contents is None:
             return
-        others = [device for device in devices if device != self._scene.selected]
+        others = [device for device in devices if device != self._contents.selected]
         if event.chain == 2 or not others:
             self.action_open()
         else:

@@ -9,7 +9,7 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from jaxtop.tui.draw.plot import Drawn
+from jaxtop.tui.draw.plot import DrawnPlot
 from jaxtop.tui.draw.switches import run_pressed
 from jaxtop.tui.widgets.detail import Detail
 
@@ -48,10 +48,10 @@ class Plot(Detail, can_focus=True, inherit_bindings=False):
 
     def __init__(self) -> None:
         super().__init__()
-        self._drawn = Drawn(Text())
+        self._drawn = DrawnPlot(Text())
         self._pointed: float | None = None
 
-    def show_page(self, draw: Callable[[int, int], Drawn]) -> None:
+    def show_page(self, draw: Callable[[int, int], DrawnPlot]) -> None:
         def write(width: int, height: int) -> Text:
             self._drawn = draw(width, height)
             return self._drawn.text

@@ -12,7 +12,7 @@ from textual.message import Message
 from jaxtop.tui.draw import table_lines as draw
 from jaxtop.tui.draw.table import HeldOrder, Row
 from jaxtop.tui.filters.expressions import Wrong
-from jaxtop.tui.widgets.columned import ColumnedView
+from jaxtop.tui.widgets.columned_view import ColumnedView
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence

@@ -190,7 +190,7 @@ def test_a_webhook_that_hangs_delays_nobody(capsys):
     with webhook(None) as server:
         sender = senders.webhook(server.address, "plain", NOT_MUCH)
         begun = time.monotonic()
-        for _ in range(senders.MOST_WAITING + 20):
+        for _ in range(senders.MAX_WAITING + 20):
             sender.put(ALERT)
         sender.finish(0.5)
         assert time.monotonic() - begun < 5 * patience.factor()

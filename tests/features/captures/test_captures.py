@@ -17,11 +17,11 @@ import pytest
 from jaxtop import cli, wire
 from jaxtop.base import debuglog
 from jaxtop.cli.errors import UserError
-from jaxtop.features.captures import app_capturer, capturing
+from jaxtop.features.captures import app_capturer, capture
 from jaxtop.features.captures.app_capturer import AppCapturer
-from jaxtop.features.captures.captured import Member
-from jaxtop.features.captures.capturing import OLD_RELAY, Capture, Wish
+from jaxtop.features.captures.capture import OLD_RELAY, Capture, Wish
 from jaxtop.features.captures.command import begun
+from jaxtop.features.captures.member import Member
 from jaxtop.model import Cluster
 from jaxtop.wire.captures import FAILED, OPEN, PACKING, PART_BYTES, READY, STOPPING, WAITING
 from jaxtop_agent import jaxprivate
@@ -167,15 +167,15 @@ def agent(monkeypatch):
 
     schedule = Schedule()
     schedule.requested_at = lambda wanted, now: wanted or now
-    capturing = CaptureWorker(board, load, schedule, steps)
+    capture = CaptureWorker(board, load, schedule, steps)
     taken = []  # what is read for the tables
 
     def take(sessions, ask=ASK):
         board.capture.answer(request("profile", ask))
-        taken.append(capturing.serve(sessions))
+        taken.append(capture.serve(sessions))
         return board.capture.answer(request("profile_part", wire.CaptureRequest(ask.id, part=0)))[1]
 
-    return SimpleNamespace(board=board, counted=counted, take=take, capturing=capturing, taken=taken)
+    return SimpleNamespace(board=board, counted=counted, take=take, capturing=capture, taken=taken)
 
 
 class TestTaking:
@@ -301,9 +301,9 @@ class Source:
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch):
-    monkeypatch.setattr(capturing, "ASK_EVERY_S", 0.0)
-    monkeypatch.setattr(capturing, "ASK_EVERY_S_A_PROCESS", 0.0)
-    monkeypatch.setattr(capturing, "ALIVE_EVERY_S", 0.0)
+    monkeypatch.setattr(capture, "ASK_EVERY_S", 0.0)
+    monkeypatch.setattr(capture, "ASK_EVERY_S_A_PROCESS", 0.0)
+    monkeypatch.setattr(capture, "ALIVE_EVERY_S", 0.0)
 
 
 class File(io.BytesIO):
@@ -499,7 +499,7 @@ class TestTheKey:
             assert "capturing" not in stage.line("facts")
             assert "run-captures" in " ".join(stage.said)
 
-        play(act, *builders.well(), ask=lambda *_: None, capturer=capturer)
+        play(act, *builders.well(), request_sender=lambda *_: None, capturer=capturer)
 
     def test_of_two_runs_none_is_taken(self):
         cluster = builders.folded(builders.well(processes=2))

@@ -18,12 +18,12 @@ from perfetto.protos.perfetto.trace import perfetto_trace_pb2
 from jaxtop import traces, wire
 from jaxtop.base.protobuf import Malformed, bytes_field, number_field, text_field
 from jaxtop.features.captures import perfetto
-from jaxtop.features.captures.clocks import Aligned, Machine, aligned
+from jaxtop.features.captures.clocks import AlignedMachine, Machine, aligned
 from jaxtop.features.captures.comparison import compared
-from jaxtop.features.captures.finish import Known, TakenTrace, clocks, finish, known
+from jaxtop.features.captures.finish import ProcessesAtStart, TakenTrace, clocks, finish, known
 from jaxtop.features.captures.folder import CaptureFolder, file_name, file_names
-from jaxtop.features.captures.merged import Durations, Merged, TracedHost, merge
-from jaxtop.features.captures.perfetto import MOST_LANES, Slice, lanes
+from jaxtop.features.captures.merged_trace import Durations, MergedTrace, TracedHost, merge
+from jaxtop.features.captures.perfetto import MAX_LANES, Slice, lanes
 from jaxtop.traces.xspace import Trace
 from tests import builders
 from tests.made import runs as made_runs
@@ -183,7 +183,7 @@ class TestTheMergedTrace:
         other.write_bytes(late(path(version, 1).read_bytes(), ahead))
         result, read = merged(traced(0, path(version, 0), "a"), traced(1, other, "b"))
         first, second = result.clocks
-        assert first == Aligned(0) and second.shared == 6
+        assert first == AlignedMachine(0) and second.shared == 6
         # Both ran on one machine: what is left is how far apart members leave a collective.
         assert abs(second.shift_ns + ahead) < 1_000_000 and second.apart_ns < 1_000_000
         ends = {}
@@ -196,7 +196,7 @@ class TestTheMergedTrace:
 
     def test_hosts_of_one_machine_keep_its_clock(self, version):
         result, _ = merged(*(traced(i, path(version, i)) for i in (0, 1)))
-        assert result.clocks == [Aligned(0), Aligned(0)]
+        assert result.clocks == [AlignedMachine(0), AlignedMachine(0)]
 
 
 class TestClocks:
@@ -220,7 +220,7 @@ class TestClocks:
     def test_one_odd_collective_does_not_shift_a_machine(self):
         one = {self.instance(i): 1000 * i for i in range(9)}
         two = {key: end + 50 for key, end in one.items()} | {self.instance(4): 999_999}
-        assert aligned([Machine(one), Machine(two)])[1] == Aligned(-50, 9, 0)
+        assert aligned([Machine(one), Machine(two)])[1] == AlignedMachine(-50, 9, 0)
 
 
 @pytest.mark.parametrize("is_numbered", [True, False])
@@ -261,7 +261,7 @@ def test_traces_of_gpus_and_tpus_have_their_devices_lines_and_arrows(tmp_path, i
 
 
 def test_a_trace_with_too_many_events_is_left_out_and_named(monkeypatch):
-    monkeypatch.setattr("jaxtop.features.captures.merged.MOST_EVENTS", 50)
+    monkeypatch.setattr("jaxtop.features.captures.merged_trace.MAX_EVENTS", 50)
     result, read = merged(*(traced(i, path("0.10.2", i)) for i in (0, 1)))
     assert result.too_large == ["process 0", "process 1"] and not read.slices
 
@@ -275,7 +275,7 @@ class TestLanes:
 
     def test_events_that_cross_too_many_others_are_left_out_and_counted(self):
         found, crossing = lanes(Slice(start, start + 1000, "x") for start in range(200))
-        assert len(found) == MOST_LANES and crossing == 200 - MOST_LANES
+        assert len(found) == MAX_LANES and crossing == 200 - MAX_LANES
 
     def test_what_begins_when_another_ends_is_after_it(self):
         file = io.BytesIO()
@@ -296,16 +296,16 @@ class TestLanes:
 class TestTheClocksInWords:
     def words(self, *placed):
         hosts = [traced(i, path("0.10.2", 0), machine=str(i)) for i in range(len(placed))]
-        return clocks(hosts, Merged([*placed], Durations({}, {}), []))
+        return clocks(hosts, MergedTrace([*placed], Durations({}, {}), []))
 
     def test_the_distance_is_called_a_median_and_a_clock_alone_is_named(self):
-        assert self.words(Aligned(0), Aligned(-50, 9, 41_000)) == (
+        assert self.words(AlignedMachine(0), AlignedMachine(-50, 9, 41_000)) == (
             "aligned by 9 shared collectives: their ends are a median of 41 µs apart"
         )
-        assert self.words(Aligned(0), Aligned(5)) == (
+        assert self.words(AlignedMachine(0), AlignedMachine(5)) == (
             "no shared collective for 1 of 2 machines: placed by clock alone"
         )
-        several = self.words(Aligned(0), Aligned(1, 2, 3000), Aligned(1, 2, 41_000))
+        several = self.words(AlignedMachine(0), AlignedMachine(1, 2, 3000), AlignedMachine(1, 2, 41_000))
         assert "a median of up to 41 µs" in several
 
 
@@ -438,7 +438,7 @@ class TestTheFolder:
         (agent,), about = run(1)
         host = about.hosts[agent]
         hello = msgspec.structs.replace(host.hello, platform="tpu")
-        about = Known({agent: replace(host, hello=hello)})
+        about = ProcessesAtStart({agent: replace(host, hello=hello)})
         folder = CaptureFolder(tmp_path / "captures")
         with folder.draft(about.file_name(agent)) as file:
             file.write(raw)
@@ -453,7 +453,7 @@ class TestTheFolder:
         for agent, raw in zip(agents, (path("0.10.2", 0).read_bytes(), space()), strict=True):
             with folder.draft(about.file_name(agent)) as file:
                 file.write(raw)
-        monkeypatch.setattr("jaxtop.features.captures.merged.MOST_EVENTS", 50)
+        monkeypatch.setattr("jaxtop.features.captures.merged_trace.MAX_EVENTS", 50)
         taken = [TakenTrace(agent, True) for agent in agents]
         result = finish(folder, about, taken, began_ms=5, progress=lambda _: None)
         label = about.hosts[agents[0]].label

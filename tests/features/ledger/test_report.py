@@ -10,7 +10,7 @@ import pytest
 
 from jaxtop import wire
 from jaxtop.features.ledger import collect, text
-from jaxtop.features.ledger.model import Attempt, JobLedger, ProcessLedger, SpentBy
+from jaxtop.features.ledger.model import Attempt, JobLedger, ProcessLedger, TimeSpent
 from jaxtop.store import ledgers
 from tests import builders
 from tests.builders import NOW
@@ -32,7 +32,7 @@ def process(*points, index=0, started=0.0, devices=1, **more):
         index,
         devices,
         started,
-        tuple(SpentBy(at, spent) for at, spent in points),
+        tuple(TimeSpent(at, spent) for at, spent in points),
         **more,
     )
 

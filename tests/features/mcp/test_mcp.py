@@ -14,8 +14,8 @@ import pytest
 
 from jaxtop import wire
 from jaxtop.export.json import to_document
-from jaxtop.features.mcp.asking import Asking, CannotAnswer
-from jaxtop.features.mcp.bounded import LEFT_OUT, MOST_BYTES, fitted, page, size
+from jaxtop.features.mcp.command_runner import CommandRunner, NoReply
+from jaxtop.features.mcp.size_limit import LEFT_OUT, MAX_BYTES, fitted, page, size
 from jaxtop.features.mcp.tools import PARTS, Tools
 from tests import builders
 from tests.builders import NOW
@@ -54,7 +54,7 @@ async def asked(connected, tool, **arguments):
     """Return whether it is an error, and the text or the document of the answer."""
     result = await connected.call_tool(tool, arguments)
     (content,) = result.content
-    assert len(content.text) <= 2 * MOST_BYTES
+    assert len(content.text) <= 2 * MAX_BYTES
     return (True, content.text) if result.is_error else (False, json.loads(content.text))
 
 
@@ -149,11 +149,11 @@ def test_a_document_of_any_size_fits_into_an_answer():
         "at": "now",
     }
     found = fitted(long)
-    assert size(found) <= MOST_BYTES and found["at"] == "now"
+    assert size(found) <= MAX_BYTES and found["at"] == "now"
     rest = found["events"][-1][LEFT_OUT]
     assert len(found["events"]) - 1 + rest == 3000
     assert fitted({"a": [1, 2]}) == {"a": [1, 2]}
-    assert size(fitted("x" * 10**6)) <= MOST_BYTES
+    assert size(fitted("x" * 10**6)) <= MAX_BYTES
 
 
 @pytest.mark.parametrize("each", [{"text": "y" * 300}, {"lists": [["z" * 100] * 100] * 100}])
@@ -161,7 +161,7 @@ def test_pages_have_every_entry_once(each):
     items, seen, offset = [{**each, "i": i} for i in range(257)], [], 0
     while offset is not None:
         found = page(items, offset, 100)
-        assert found["total"] == 257 and found["items"] and size(found["items"]) <= MOST_BYTES + 1000
+        assert found["total"] == 257 and found["items"] and size(found["items"]) <= MAX_BYTES + 1000
         seen += [item["i"] for item in found["items"]]
         offset = found["next_offset"]
     assert seen == list(range(257))
@@ -175,9 +175,9 @@ def test_the_parts_are_the_lists_of_a_snapshot():
 
 @pytest.mark.usefixtures("home")
 def test_a_command_that_does_not_answer_is_ended(monkeypatch):
-    monkeypatch.setattr("jaxtop.features.mcp.asking.BEYOND_S", 0.0)
-    with pytest.raises(CannotAnswer, match="has not answered for 0 s"):
-        asyncio.run(Asking().ask("snapshot"))
+    monkeypatch.setattr("jaxtop.features.mcp.command_runner.BEYOND_S", 0.0)
+    with pytest.raises(NoReply, match="has not answered for 0 s"):
+        asyncio.run(CommandRunner().run("snapshot"))
 
 
 def test_a_target_of_the_server_is_for_questions_that_name_none():

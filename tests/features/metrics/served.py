@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from jaxtop.cli.serving.http_server import HttpServer
 from jaxtop.cli.serving.listening import Protection
-from jaxtop.cli.serving.watched import WatchedCluster
+from jaxtop.cli.serving.watched_cluster import WatchedCluster
 from jaxtop.features.metrics.command import pages
 from tests import patience
 from tests.made.clusters import NOW

@@ -19,7 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families as parsed_cl
 
 from jaxtop import wire
 from jaxtop.cli.serving.http_server import HttpRequest, HttpServer
-from jaxtop.cli.serving.watched import WatchedCluster
+from jaxtop.cli.serving.watched_cluster import WatchedCluster
 from jaxtop.export import openmetrics, to_document, to_openmetrics
 from jaxtop.export.samples import DETAILS
 from jaxtop.features.metrics import command as exporter

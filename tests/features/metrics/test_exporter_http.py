@@ -17,8 +17,8 @@ import pytest
 
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.serving import http_server
-from jaxtop.cli.serving.http_server import MOST_CLIENTS, HttpServer
-from jaxtop.cli.serving.listening import MOST_STRANGERS, Protection, address
+from jaxtop.cli.serving.http_server import MAX_CLIENTS, HttpServer
+from jaxtop.cli.serving.listening import MAX_STRANGERS, Protection, address
 from tests import patience
 from tests.features.metrics.served import get, served
 from tests.made.clusters import cluster
@@ -100,11 +100,11 @@ def test_silent_clients_are_bounded_and_keep_nobody_out(monkeypatch):
     monkeypatch.setattr(http_server, "REQUEST_S", 60.0)
     with served(cluster()) as server:
         before = threading.active_count()
-        silent = [connect(server) for _ in range(MOST_STRANGERS + 20)]
+        silent = [connect(server) for _ in range(MAX_STRANGERS + 20)]
         assert is_served(server)
         for each in silent[:21]:  # the oldest gave way, the last of them to the client that was served
             assert each.recv(1) == b""
-        eventually(lambda: threading.active_count() - before <= MOST_STRANGERS)
+        eventually(lambda: threading.active_count() - before <= MAX_STRANGERS)
         for each in silent:
             each.close()
 
@@ -113,9 +113,9 @@ def test_strangers_who_come_again_all_the_time_keep_nobody_out():
     with served(cluster()) as server:
         strangers: list[socket.socket] = []
         for _ in range(10):
-            strangers += [connect(server) for _ in range(MOST_STRANGERS)]
+            strangers += [connect(server) for _ in range(MAX_STRANGERS)]
             eventually(lambda: is_served(server))
-        assert len(server._server._strangers) <= 2 * MOST_STRANGERS
+        assert len(server._server._strangers) <= 2 * MAX_STRANGERS
         for each in strangers:
             each.close()
 
@@ -128,10 +128,10 @@ def test_more_answers_at_a_time_than_are_allowed_are_refused_in_words():
         return http_server.Page(b"", "text/plain")
 
     with HttpServer("127.0.0.1", 0, {"/slow": slow}, Protection()) as server:
-        busy = [connect(server) for _ in range(MOST_CLIENTS)]
+        busy = [connect(server) for _ in range(MAX_CLIENTS)]
         for each in busy:
             each.sendall(b"GET /slow HTTP/1.1\r\n\r\n")
-        eventually(lambda: len(server._server._answered) == MOST_CLIENTS)
+        eventually(lambda: len(server._server._answered) == MAX_CLIENTS)
         with pytest.raises(urllib.error.HTTPError, match="503"):
             urllib.request.urlopen(f"{server.url}/slow", timeout=patience.left())
         go_on.set()
@@ -175,7 +175,7 @@ def test_a_client_whose_thread_cannot_start_holds_no_slot(monkeypatch):
     with served(cluster()) as server:
         with monkeypatch.context() as patched:
             patched.setattr(ThreadingHTTPServer, "process_request", fail)
-            for _ in range(2 * MOST_STRANGERS + 1):
+            for _ in range(2 * MAX_STRANGERS + 1):
                 with connect(server) as refused:
                     assert refused.recv(1) == b""
         assert is_served(server)

@@ -15,7 +15,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 
 from jaxtop import cli
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.serving.watched import WatchedCluster
+from jaxtop.cli.serving.watched_cluster import WatchedCluster
 from jaxtop.export.metrics import METRICS
 from jaxtop.export.samples import snapshot
 from jaxtop.features.metrics.otlp import metrics
@@ -180,7 +180,7 @@ def test_detail_bounds_what_is_sent(receiver):
 
 
 def test_a_large_run_is_sent_in_several_messages(receiver, monkeypatch):
-    monkeypatch.setattr(metrics, "MOST_POINTS", 10)
+    monkeypatch.setattr(metrics, "MAX_POINTS", 10)
     made = builders.folded(builders.well(processes=8))
     push(made, receiver.url, builders.NOW).send()
     assert len(receiver.messages["/v1/metrics"]) == 9, "one for each process, and one for the run"
@@ -259,7 +259,7 @@ def test_what_a_collector_will_never_take_is_lost_and_does_not_hold_up_the_rest(
 
 
 def test_records_that_wait_are_bounded_and_the_lost_ones_are_counted(receiver, monkeypatch, capsys):
-    monkeypatch.setattr(otlp, "MOST_WAITING", 1)
+    monkeypatch.setattr(otlp, "MAX_WAITING", 1)
     made = builders.folded([*builders.well(), *(builders.trouble(i, "closed") for i in range(2))])
     sending = push(made, receiver.url, builders.NOW)
     receiver.status["/v1/logs"] = 404

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from jaxtop.features.notebook import live as notebook
-from jaxtop.features.notebook.summary import MOST_FINDINGS, summary
+from jaxtop.features.notebook.summary import MAX_FINDINGS, summary
 from jaxtop.model import Cluster, array_views
 from jaxtop_agent.handle import Handle
 from tests import patience
@@ -117,7 +117,7 @@ class TestSummary:
         hostile = found._replace(
             title="<script>",
             findings=tuple(
-                replace(finding, text=f"<img onerror=x> {i}\x1b[2J") for i in range(MOST_FINDINGS + 3)
+                replace(finding, text=f"<img onerror=x> {i}\x1b[2J") for i in range(MAX_FINDINGS + 3)
             ),
         )
         html, text = hostile.to_html(), hostile.to_text()

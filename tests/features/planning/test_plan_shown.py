@@ -9,7 +9,7 @@ import pytest
 
 from jaxtop.features.planning import document as as_json
 from jaxtop.features.planning import report as as_text
-from jaxtop.features.planning.model.asking import (
+from jaxtop.features.planning.model.arguments import (
     mesh_as_typed,
     mesh_in_words,
     parse_bytes,
@@ -262,7 +262,7 @@ def test_where_numbers_come_from_is_printed_on_request():
 @pytest.mark.parametrize("width", [1, 40, 47, 60, 80, 100, 120, 250, 1000])
 def test_no_line_is_wider_than_asked_and_none_loses_a_figure(width):
     text = as_text.to_text(PLAN, width, explained=True)
-    assert max(map(len, text.splitlines())) <= min(max(width, as_text.NARROWEST), as_text.WIDEST)
+    assert max(map(len, text.splitlines())) <= min(max(width, as_text.MIN_WIDTH), as_text.MAX_WIDTH)
     together = " ".join(text.split())
     for figure in ("3.1–3.6 GiB", "12.1–15.3 ms", "~9 ms", "data ~1.23 ms", "model ~0.4 ms", "perhaps"):
         assert figure in together

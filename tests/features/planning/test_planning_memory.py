@@ -10,7 +10,7 @@ from msgspec.structs import replace as replace_struct
 
 from jaxtop import wire
 from jaxtop.features.planning.model import buffers
-from jaxtop.features.planning.model.alike import RunArrays
+from jaxtop.features.planning.model.array_kinds import RunArrays
 from jaxtop.features.planning.model.candidates import meshes
 from jaxtop.features.planning.model.memory import memory_of, uses_of
 from jaxtop.features.planning.model.plan import (

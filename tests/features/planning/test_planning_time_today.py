@@ -8,7 +8,7 @@ from msgspec import structs
 from jaxtop import wire
 from jaxtop.features.planning.model.plan import Today
 from jaxtop.features.planning.model.times.links import ANY, BETWEEN, WITHIN, cost_of, reach_of
-from jaxtop.features.planning.model.times.published import published_link
+from jaxtop.features.planning.model.times.published_costs import published_link
 from jaxtop.features.planning.model.times.today_time import today_time
 from jaxtop.model.arrays.meshes import mesh_views
 from jaxtop.wire.probing import SCHEMA, Probe, ProbedCollective, ProbedDevice, ProbedGroup

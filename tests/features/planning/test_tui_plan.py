@@ -9,7 +9,7 @@ import pytest
 from jaxtop.features.planning import pane as draw
 from jaxtop.features.planning.columns import PlanRow, columns
 from jaxtop.features.planning.frontier import frontier
-from jaxtop.features.planning.model import words
+from jaxtop.features.planning.model import sentences
 from jaxtop.features.planning.model.plan import Candidate, Goal, Interval, Plan, ShardingRule
 from jaxtop.tui.core.palette import DARK
 from jaxtop.tui.draw.ink import ink_of
@@ -119,7 +119,7 @@ class TestBars:
     ],
 )
 def test_an_interval_has_its_unit_once(low, high, expected):
-    assert words.between(low, high) == expected
+    assert sentences.between(low, high) == expected
 
 
 def test_figures_sort_by_their_middle_and_unknown_ones_come_last():
@@ -132,8 +132,8 @@ def test_figures_sort_by_their_middle_and_unknown_ones_come_last():
 
 def test_fits_says_how_sure_it_is():
     plan = plan_of(candidate(), limit=GIB)
-    found = [words.fits(candidate((1, 2), fits=fits), plan) for fits in (True, False, None)]
-    assert [*found, words.fits(candidate(), plan)] == ["yes", "no", "perhaps", "n/a"]
+    found = [sentences.fits(candidate((1, 2), fits=fits), plan) for fits in (True, False, None)]
+    assert [*found, sentences.fits(candidate(), plan)] == ["yes", "no", "perhaps", "n/a"]
 
 
 def test_the_pane_cuts_changes_before_moves():

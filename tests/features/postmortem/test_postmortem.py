@@ -14,7 +14,7 @@ from jaxtop import wire
 from jaxtop.features.postmortem import document as export
 from jaxtop.features.postmortem import kernel_log
 from jaxtop.features.postmortem.command import endings
-from jaxtop.model import exited, reported_findings
+from jaxtop.model import exited_runs, reported_findings
 from jaxtop.model.findings.postmortem import (
     COMPILED,
     RAISED,
@@ -385,7 +385,7 @@ def test_what_grew_before_the_end_is_named():
 def test_the_details_of_the_first_that_failed_stay_while_the_run_goes_on():
     staged = failed(wire.Uncaught("JaxRuntimeError", ASKED, PLACE))
     staged.train(
-        exited.DETAILS_KEPT + 120,
+        exited_runs.DETAILS_KEPT + 120,
         only_the_first,
         every=10,
     )

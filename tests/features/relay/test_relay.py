@@ -12,10 +12,10 @@ import psutil
 import pytest
 
 from jaxtop import wire
-from jaxtop.features.relay import conversation, feed, near, stream
+from jaxtop.features.relay import conversation, feed, stream, viewer_end
 from jaxtop.features.relay.conversation import NoRelay
-from jaxtop.features.relay.near import RelaySource
 from jaxtop.features.relay.stream import Open
+from jaxtop.features.relay.viewer_end import RelaySource
 from jaxtop.wire import LinkState
 from tests import patience
 from tests.support import PYTHON, ROOT
@@ -53,8 +53,8 @@ def test_messages_pass_in_pieces_of_any_size_and_behind_what_a_login_shell_print
 @pytest.mark.parametrize(
     "data",
     [
-        b"x" * (stream.MOST_BEFORE + 1),
-        stream.FIRST_LINE + struct.pack(">I", stream.MOST_BYTES + 1),
+        b"x" * (stream.MAX_BEFORE + 1),
+        stream.FIRST_LINE + struct.pack(">I", stream.MAX_BYTES + 1),
         stream.FIRST_LINE + struct.pack(">I", 3) + b"\xc1\xc1\xc1\n",
         stream.FIRST_LINE + stream.pack(stream.Opened("1", wire.VERSION))[:4] + b"\x80" * 100,
         stream.FIRST_LINE + stream.pack(stream.Opened("1", wire.VERSION))[:-1] + b"x",
@@ -157,8 +157,8 @@ def test_a_retry_cannot_ask_for_a_password(tmp_path):
 
 
 def test_a_command_that_never_opens_is_given_up_and_what_it_says_is_shown(monkeypatch):
-    monkeypatch.setattr(near, "OPEN_WITHIN_S", 1.0)
-    monkeypatch.setattr(near, "SHOW_AFTER_S", 0.0)
+    monkeypatch.setattr(viewer_end, "OPEN_WITHIN_S", 1.0)
+    monkeypatch.setattr(viewer_end, "SHOW_AFTER_S", 0.0)
     shown: list[str] = []
     way = ("sh", "-c", r"printf 'a push was \033sent\n' >&2; while sleep 0.1; do echo; done")
     with pytest.raises(NoRelay, match=r"was not connected after 1 s: a push was \\x1bsent"):
@@ -223,7 +223,7 @@ def test_a_viewer_that_does_not_read_costs_the_far_half_bounded_memory_and_then_
         frames = until(source, lambda frames: frames and source.is_settled)
         numbers = [frame.sequence for frame in frames]
         assert numbers == sorted(numbers) and source.rejected["the connection to the viewer was too slow"]
-        assert sum(len(frame.raw) for frame in frames) < 4 * feed.MOST_EVENTS
+        assert sum(len(frame.raw) for frame in frames) < 4 * feed.MAX_EVENTS
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ def test_a_viewer_that_does_not_read_costs_the_far_half_bounded_memory_and_then_
         (("env", "PATH=/nowhere", "sh"), "No such file or directory"),
         (("no-such-command",), "no-such-command cannot be run"),
         (
-            ("sh", "-c", f"yes | head -c {stream.MOST_BEFORE + 10_000}; sleep 5"),
+            ("sh", "-c", f"yes | head -c {stream.MAX_BEFORE + 10_000}; sleep 5"),
             "does not lead to `jaxtop relay`",
         ),
         (("sh", "-c", "echo jaxtop-relay-stream 7 wire 9; sleep 5"), "install the same jaxtop on both sides"),

@@ -1,4 +1,4 @@
-"""The far half of a relay alone: its order, and when it ends."""
+"""The relay end of a relay alone: its order, and when it ends."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from contextlib import contextmanager
 import pytest
 
 from jaxtop import wire
-from jaxtop.features.relay import far, feed, stream
-from jaxtop.features.relay.far import FarHalf
+from jaxtop.features.relay import feed, relay_end, stream
+from jaxtop.features.relay.relay_end import RelayEnd
 from tests import patience
 from tests.support import PYTHON, ROOT, eventually
 
@@ -48,9 +48,9 @@ class Made:
 
 @contextmanager
 def running(source):
-    """Yield a thread with a far half, and the descriptors of its near half."""
+    """Yield a thread with a relay end, and the descriptors of its viewer end."""
     requests, frames = os.pipe(), os.pipe()
-    half = FarHalf(requests[0], frames[1], lambda _: source, KeyError)
+    half = RelayEnd(requests[0], frames[1], lambda _: source, KeyError)
     thread = threading.Thread(target=half.run)
     thread.start()
     os.write(requests[1], stream.FIRST_LINE + stream.pack(stream.Open()))
@@ -84,7 +84,7 @@ def test_answers_and_the_status_follow_the_frames(monkeypatch):
 
 
 def test_it_ends_when_the_near_half_is_silent(monkeypatch):
-    monkeypatch.setattr(far, "LOST_AFTER_S", 0.3)
+    monkeypatch.setattr(relay_end, "LOST_AFTER_S", 0.3)
     source = Made()
     with running(source) as (thread, _, _):
         thread.join(patience.left())
@@ -94,10 +94,10 @@ def test_it_ends_when_the_near_half_is_silent(monkeypatch):
 @pytest.mark.parametrize("is_silent", [False, True])
 def test_a_viewer_that_does_not_say_what_to_follow_is_refused(monkeypatch, is_silent):
     if is_silent:
-        monkeypatch.setattr(far, "OPEN_WITHIN_S", 0.2)
+        monkeypatch.setattr(relay_end, "OPEN_WITHIN_S", 0.2)
     requests, frames = os.pipe(), os.pipe()
     os.write(requests[1], stream.FIRST_LINE + (b"" if is_silent else stream.pack(stream.Alive())))
-    FarHalf(requests[0], frames[1], lambda _: Made(), KeyError).run()
+    RelayEnd(requests[0], frames[1], lambda _: Made(), KeyError).run()
     (refused,) = stream.Reader().feed(os.read(frames[0], 1 << 16))
     assert isinstance(refused, stream.RelayRefused) and "does not say what to follow" in refused.why
     for each in (*requests, *frames):
@@ -106,5 +106,5 @@ def test_a_viewer_that_does_not_say_what_to_follow_is_refused(monkeypatch, is_si
 
 def test_other_bytes_than_a_viewer_sends_are_no_traceback():
     command = [PYTHON, ROOT / "tests" / "programs" / "far.py", "1", "1"]
-    done = subprocess.run(command, input=b"x" * (stream.MOST_BEFORE + 1), capture_output=True, check=False)
+    done = subprocess.run(command, input=b"x" * (stream.MAX_BEFORE + 1), capture_output=True, check=False)
     assert done.returncode == 0 and not done.stderr and b"bytes of other text" in done.stdout

@@ -11,10 +11,10 @@ import pytest
 from msgspec.structs import replace
 
 from jaxtop import wire
-from jaxtop.features.relay import latest as latest_values
+from jaxtop.features.relay import agent_frames as latest_values
 from jaxtop.features.relay import stream
+from jaxtop.features.relay.agent_frames import LastFramesByAgent
 from jaxtop.features.relay.feed import ViewerFeed, batches
-from jaxtop.features.relay.latest import Latest
 from jaxtop.sources.paths import DIRECT, Paths
 from jaxtop.store import last_frames
 from jaxtop.store.last_frames import BULKY, ORDER
@@ -29,14 +29,14 @@ AGENT = agent_id(0)
 EVERYTHING = (*ORDER, *BULKY)
 
 
-def kept(*frames: wire.Frame) -> Latest:
-    latest = Latest()
+def kept(*frames: wire.Frame) -> LastFramesByAgent:
+    latest = LastFramesByAgent()
     for each in frames:
         latest.take(each)
     return latest
 
 
-def of_newcomer(latest: Latest) -> Cluster:
+def of_newcomer(latest: LastFramesByAgent) -> Cluster:
     return folded(each for agent in latest.agents for each in latest.frames(agent, EVERYTHING, NOW))
 
 
@@ -125,7 +125,7 @@ def test_operations_of_programs_that_are_still_loaded_remain():
 
 def test_what_is_held_is_bounded_and_the_oldest_large_frames_are_dropped_first(monkeypatch):
     monkeypatch.setattr(last_frames, "MOST_BYTES", 1000)
-    monkeypatch.setattr(latest_values, "MOST_AGENTS", 3)
+    monkeypatch.setattr(latest_values, "MAX_AGENTS", 3)
     latest = kept(*builders.well(), frame(AGENT, builders.arrays()))
     stacks = wire.Stacks(0, (wire.Thread("x" * 2000, True, ()),))
     latest.take(frame(AGENT, stacks))
@@ -150,7 +150,7 @@ def test_processes_that_left_are_forgotten_after_an_hour():
 
 
 def test_messages_that_cannot_be_read_are_not_passed_on():
-    latest = Latest()
+    latest = LastFramesByAgent()
     for kind in ("pulse", "arrays", "arrays_change", "inventory", "operations", "programs", "link"):
         assert not latest.take(wire.Frame(NOW, AGENT, kind, 1, b"\xc1"))
     assert latest.size == 0
@@ -159,7 +159,7 @@ def test_messages_that_cannot_be_read_are_not_passed_on():
 class Wire:
     """A connection of some bytes a second to a viewer that answers at once, in made-up time."""
 
-    def __init__(self, latest: Latest, rate: float) -> None:
+    def __init__(self, latest: LastFramesByAgent, rate: float) -> None:
         self.now, self.rate, self.free_at = NOW, rate, NOW
         self.on_the_way: deque[tuple[float, bytes]] = deque()
         self.feed = ViewerFeed(latest, self.send)
@@ -197,7 +197,7 @@ def oldest_seen(line: Wire, hosts: int) -> float:
 @pytest.mark.parametrize(("hosts", "rate", "most"), [(64, 125e3, 6.0), (512, 125e3, 12.0), (64, 1e8, 1.2)])
 def test_a_slow_connection_shows_the_present(hosts, rate, most):
     """Pulses of 700 bytes each second, and large censuses now and then."""
-    draw, latest = random.Random(1), Latest()
+    draw, latest = random.Random(1), LastFramesByAgent()
     line = Wire(latest, rate)
     census = wire.Stacks(0, (wire.Thread("x" * 100_000, True, ()),))
     for turn in range(1200):
@@ -216,7 +216,7 @@ def test_a_slow_connection_shows_the_present(hosts, rate, most):
 
 
 def test_everything_arrives_in_order_where_there_is_room():
-    latest, made = Latest(), []
+    latest, made = LastFramesByAgent(), []
     line = Wire(latest, 1e9)
     for number in range(50):
         made.append(frame(AGENT, wire.Event(number, "info", "made", "x"), line.now, number + 1))
@@ -238,8 +238,8 @@ def test_answers_and_a_settled_state_follow_the_frames():
 
 
 def test_events_that_wait_are_bounded_and_the_others_are_counted(monkeypatch):
-    monkeypatch.setattr("jaxtop.features.relay.feed.MOST_EVENTS", 10_000)
-    line = Wire(Latest(), 100.0)
+    monkeypatch.setattr("jaxtop.features.relay.feed.MAX_EVENTS", 10_000)
+    line = Wire(LastFramesByAgent(), 100.0)
     for number in range(3000):
         made = [frame(AGENT, wire.Event(number, "info", "made", "x" * 100), line.now, number + 1)]
         line.feed.offer(list(batches(made, line.now)))
@@ -249,7 +249,7 @@ def test_events_that_wait_are_bounded_and_the_others_are_counted(monkeypatch):
 
 
 def test_a_relay_says_no_more_than_a_viewer_reads():
-    line = Wire(Latest(), 1e9)
+    line = Wire(LastFramesByAgent(), 1e9)
     many = {f"{i} {'x' * 2000}": 1 for i in range(2000)}
     line.feed.pump(line.now, True, list(many), many)
     line.turn()

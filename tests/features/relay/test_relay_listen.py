@@ -12,9 +12,9 @@ import zmq
 
 from jaxtop import cli, wire
 from jaxtop.base import keys
-from jaxtop.features.relay import listening, stream
+from jaxtop.features.relay import relay_listener, stream
 from jaxtop.features.relay.conversation import Conversation, NoRelay
-from jaxtop.features.relay.dialled import DialledRelays
+from jaxtop.features.relay.relay_connections import DialledRelays
 from jaxtop.model.hosts import newest_hosts
 from jaxtop.sources import discovery, peers
 from jaxtop.sources.descriptors import Descriptors
@@ -162,7 +162,7 @@ def test_the_next_run_at_an_address_is_found_however_long_ago_the_last_one_ended
 
 
 def test_viewers_are_bounded_and_one_too_many_is_refused_with_the_reason(stack, agents, monkeypatch):
-    monkeypatch.setattr(listening, "MOST_VIEWERS", 1)
+    monkeypatch.setattr(relay_listener, "MOST_VIEWERS", 1)
     relay = stack(Relay(PAIR, agents[0].requests))
     with closing(Viewer(PAIR, relay.at)) as (first,):
         first.until_states(live(agents[0]))

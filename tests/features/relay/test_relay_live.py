@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from jaxtop.features.relay.near import RelaySource
 from jaxtop.features.relay.stream import Open
+from jaxtop.features.relay.viewer_end import RelaySource
 from jaxtop.model import Cluster, state_of
 from jaxtop.model.hosts import newest_hosts
 from jaxtop.wire import Request

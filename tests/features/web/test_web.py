@@ -17,7 +17,7 @@ from jaxtop.cli import main
 from jaxtop.cli.serving.listening import Protection
 from jaxtop.features.web.browser import admission, server, tab
 from jaxtop.features.web.browser.server import BrowserServer
-from jaxtop.features.web.browser.tab import MOST, packet_of
+from jaxtop.features.web.browser.tab import MAX_SIZE, packet_of
 from tests.features.metrics.test_exporter_http import certificate  # noqa: F401 - a fixture
 from tests.features.web.chromium import until
 from tests.made.sessions import Made
@@ -183,7 +183,7 @@ class TestAdmission:
         asyncio.run(act())
 
     def test_strangers_do_not_keep_the_user_out(self, monkeypatch, capfd):
-        monkeypatch.setattr(admission, "MOST_STRANGERS", 3)
+        monkeypatch.setattr(admission, "MAX_STRANGERS", 3)
         monkeypatch.setattr(admission, "REQUEST_S", 0.5)
 
         async def act():
@@ -244,7 +244,7 @@ class TestTabs:
         asyncio.run(act())
 
     def test_a_closed_tab_ends_its_app_and_frees_its_place(self, recording, monkeypatch):
-        monkeypatch.setattr(server, "MOST_TABS", 1)
+        monkeypatch.setattr(server, "MAX_TABS", 1)
 
         async def act():
             async with served("replay", recording) as made, browser() as client:
@@ -294,7 +294,7 @@ class TestTabs:
     def test_what_a_browser_sends_is_bounded(self):
         assert packet_of('["stdin", "é"]') == b"D\x00\x00\x00\x02\xc3\xa9"
         large = packet_of('["resize", {"width": 99999, "height": "1000"}]')
-        assert b'"width": %d, "height": %d' % MOST in large
+        assert b'"width": %d, "height": %d' % MAX_SIZE in large
         assert b'"width": 1,' in packet_of('["resize", {"width": 0, "height": "²"}]')
         assert packet_of('["quit"]') is packet_of("{}") is packet_of(b"x") is None
 

@@ -1,4 +1,4 @@
-"""What a board consists of: panels with queries, in rows, below choices."""
+"""The parts of a board: panels with queries, in rows, below choices."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     Points = dict[str, list[NumberDataPoint]]
 
 # Collectors refuse requests of more than a few megabytes; a point has about 200 bytes.
-MOST_POINTS = 5_000
+MAX_POINTS = 5_000
 # Units as UCUM spells them. From name and unit, translators to Prometheus make the names that `/metrics` has.
 UNITS = {
     "bytes": "By", "seconds": "s", "ratio": "1", "watts": "W", "joules": "J", "celsius": "Cel", "hertz": "Hz",
@@ -48,7 +48,7 @@ def metric_messages(cluster: Cluster, now: float, detail: str, resources: Resour
         sent = [_metric(name, of_metric) for name, of_metric in points.items()]
         batch.append(ResourceMetrics(resource, [ScopeMetrics(SCOPE, sent, "")], ""))
         size += sum(map(len, points.values()))
-        if size >= MOST_POINTS:
+        if size >= MAX_POINTS:
             yield MetricsData(batch)
             batch, size = [], 0
     if batch:

@@ -12,11 +12,11 @@ from jaxtop.base import debuglog
 from jaxtop.features.metrics.otlp import Logs, Resources, metric_messages
 
 if TYPE_CHECKING:
-    from jaxtop.cli.serving.watched import WatchedCluster
+    from jaxtop.cli.serving.watched_cluster import WatchedCluster
     from jaxtop.features.metrics.otlp.collector import OtlpCollector
 
 # Records that wait while the collector does not take them, and how many are sent at a time.
-MOST_WAITING, AT_ONCE = 10_000, 500
+MAX_WAITING, AT_ONCE = 10_000, 500
 # Seconds for what is left at the end.
 LAST_S = 5.0
 
@@ -29,7 +29,7 @@ class Push:
     ) -> None:
         self._watched, self._collector, self._detail, self._interval = watched, collector, detail, interval
         self._logs = Logs()
-        self._waiting: deque[Any] = deque(maxlen=MOST_WAITING)
+        self._waiting: deque[Any] = deque(maxlen=MAX_WAITING)
         self._resources: Resources | None = None
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="jaxtop otlp", daemon=True)
@@ -61,7 +61,7 @@ class Push:
         cluster, now = self._watched.copy()
         self._resources = Resources(cluster, now, self._resources)
         records = self._logs.take(cluster, now, self._resources)
-        self._collector.logs.lost += max(0, len(self._waiting) + len(records) - MOST_WAITING)
+        self._collector.logs.lost += max(0, len(self._waiting) + len(records) - MAX_WAITING)
         self._waiting.extend(records)
         for message in metric_messages(cluster, now, self._detail, self._resources):
             if not self._collector.metrics.send(message) and not self._collector.metrics.is_refused:

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from jaxtop.features.planning.model.plan import Parts, PlacedArray, Today
 
 # More readings of a buffer than this say nothing.
-MOST_READINGS = 64
-MOST_DIMENSIONS = 8
+MAX_READINGS = 64
+MAX_DIMENSIONS = 8
 # Arrays that more axes divide are left out: each subset of the axes is a reading.
-MOST_AXES = 5
+MAX_AXES = 5
 
 
-class Rescaled(NamedTuple):
+class RescaledTemporaries(NamedTuple):
     """The bounds of the listed temporaries on a candidate, and the bytes of today that they explain."""
 
     low: float
@@ -36,7 +36,7 @@ class Rescaled(NamedTuple):
     explained: int
 
 
-def rescaled(today: Today, axes: Axes, placed: Sequence[PlacedArray]) -> Rescaled | None:
+def rescaled(today: Today, axes: Axes, placed: Sequence[PlacedArray]) -> RescaledTemporaries | None:
     """Return the bounds of the temporaries at the peak; None unless a process has sent what they are."""
     peak = today.peak
     listed = [each for each in peak.buffers if each.kind == "temporary"] if peak is not None else []
@@ -51,7 +51,7 @@ def rescaled(today: Today, axes: Axes, placed: Sequence[PlacedArray]) -> Rescale
             low += each.bytes * min(found)
             high += each.bytes * max(found)
             explained += each.bytes
-    return Rescaled(low, high, explained)
+    return RescaledTemporaries(low, high, explained)
 
 
 class _Reader:
@@ -94,7 +94,7 @@ class _Reader:
     def _add(self, shape: tuple[int, ...], before: Parts, after: Parts) -> None:
         old_axes = {axis for dividing in before for axis in dividing}
         new_axes = {axis for dividing in after for axis in dividing} - old_axes
-        if len(old_axes | new_axes) > MOST_AXES:
+        if len(old_axes | new_axes) > MAX_AXES:
             return
         for left in _subsets(old_axes):
             here = _only(before, left)
@@ -117,8 +117,8 @@ class _Reader:
             return {1.0}
         if dims in self._shards:
             return self._shards[dims]
-        options = [self._options(length) for length in dims[:MOST_DIMENSIONS]]
-        if not any(options) or prod(len(each) or 1 for each in options) > MOST_READINGS:
+        options = [self._options(length) for length in dims[:MAX_DIMENSIONS]]
+        if not any(options) or prod(len(each) or 1 for each in options) > MAX_READINGS:
             return None
         readings = [
             [axis for dividing in chosen for axis in dividing]

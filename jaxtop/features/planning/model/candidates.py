@@ -6,7 +6,7 @@ from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from jaxtop.features.planning.model.asking import mesh_as_typed
+from jaxtop.features.planning.model.arguments import mesh_as_typed
 from jaxtop.features.planning.model.plan import CannotPlan
 from jaxtop.features.planning.model.roles import OPTIMIZER, PARAMETERS, axes_in, batch_axes
 from jaxtop.features.planning.model.sharding import axes_of_rule, of_role, placing
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from jaxtop.base.meshes import Axes
-    from jaxtop.features.planning.model.alike import RunArrays
+    from jaxtop.features.planning.model.array_kinds import RunArrays
     from jaxtop.features.planning.model.plan import PlanRequest, ShardingRule, Tensor, Today
 
 # A mesh, and all rules that apply on it.
@@ -24,9 +24,9 @@ Choice = tuple["Axes", "tuple[ShardingRule, ...]"]
 # What is added to a mesh with one axis, to divide parameters within a layer.
 MODEL_AXIS = "model"
 # Without a wish, as many ways to share out the devices are tried, besides today's.
-MOST_PROPOSED = 12
+MAX_PROPOSED = 12
 # Many axes can share out many devices in millions of ways, of which the likely ones are tried.
-MOST_TRIED = 5_000
+MAX_TRIED = 5_000
 
 
 def meshes(arrays: RunArrays, asked: PlanRequest) -> list[Choice]:
@@ -142,7 +142,7 @@ def _newly_used(today: Today, axes: Axes) -> int:
 
 
 def _usable(today: Today, number: int, asked: PlanRequest) -> list[Axes]:
-    tried = islice(_likely_first(today, number), MOST_TRIED)
+    tried = islice(_likely_first(today, number), MAX_TRIED)
     return [axes for axes in tried if _idle_axis(today, axes, asked.rules) is None]
 
 
@@ -166,7 +166,7 @@ def _proposed(today: Today, asked: PlanRequest) -> list[Choice]:
     half = [(axes, asked.rules) for axes in _usable(today, number // 2, asked)] if number > 1 else []
     here.sort(key=lambda choice: _distance(today.axes, choice[0]))
     half.sort(key=lambda choice: _distance(today.axes, choice[0]))
-    found = [*here[:MOST_PROPOSED], *half[: MOST_PROPOSED // 2]]
+    found = [*here[:MAX_PROPOSED], *half[: MAX_PROPOSED // 2]]
     return [*found, *_with_rules(today, [(today.axes, asked.rules)]), *_split(today, asked)]
 
 

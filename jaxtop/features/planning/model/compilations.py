@@ -1,4 +1,4 @@
-"""What a compilation for each candidate is asked, and what its answer means for the plan."""
+"""The request to compile each candidate, and the meaning of its reply for the plan."""
 
 from __future__ import annotations
 

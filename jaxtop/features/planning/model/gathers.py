@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
-from jaxtop.features.planning.model.asking import spec_in_words
+from jaxtop.features.planning.model.arguments import spec_in_words
 from jaxtop.features.planning.model.plan import Move, ShardingRule
 from jaxtop.features.planning.model.roles import BATCH, OPTIMIZER, PARAMETERS, axes_in, shapes_of, without
 from jaxtop.features.planning.model.sharding import local_shape, sizes_of

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from jaxtop.features.planning.model.plan import CompiledCandidate, PlacedArray, Today
 
 # Variables that may be arguments are tried in all combinations, the largest of them only.
-MOST_VARIABLES = 12
+MAX_VARIABLES = 12
 # The results of a program include a table of them, and single numbers such as a loss.
 TABLE_BYTES = 16
 NO_TEMPORARIES = "the compiler reports no temporaries, and no process has sent its buffers"
 # Results are explained by arrays that differ from them by at most this share.
-NEARLY = 0.05
+SIZE_TOLERANCE = 0.05
 
 
 class PredictedMemory(NamedTuple):
@@ -34,7 +34,7 @@ class PredictedMemory(NamedTuple):
     assumptions: tuple[str, ...]
 
 
-class Explained(NamedTuple):
+class ExplainedBytes(NamedTuple):
     """The arrays that make up a number of bytes of today, by position, their variables, and what is left."""
 
     members: frozenset[int] = frozenset()
@@ -48,8 +48,8 @@ class Uses(NamedTuple):
     None where the program or its sizes are unknown.
     """
 
-    arguments: Explained | None
-    results: Explained | None
+    arguments: ExplainedBytes | None
+    results: ExplainedBytes | None
 
 
 class _Part(NamedTuple):
@@ -139,7 +139,7 @@ def _predicted(today: Today, axes: Axes, placed: Sequence[PlacedArray], uses: Us
 
 
 def _rescaled(
-    figure: str, today: Today, axes: Axes, placed: Sequence[PlacedArray], explained: Explained
+    figure: str, today: Today, axes: Axes, placed: Sequence[PlacedArray], explained: ExplainedBytes
 ) -> _Part:
     """Return bytes of today that mostly belong to arrays, on a candidate."""
     held = sum(placed[i].bytes_per_device * placed[i].tensor.count for i in explained.members)
@@ -158,7 +158,9 @@ def _rescaled(
     return _Part(figure, max(0, held + low), max(0, held + high), source)
 
 
-def _assumptions(today: Today, arguments: Explained, compiled: CompiledCandidate | None) -> Iterable[str]:
+def _assumptions(
+    today: Today, arguments: ExplainedBytes, compiled: CompiledCandidate | None
+) -> Iterable[str]:
     program = today.program
     if program is not None and program.devices not in (None, len(today.device_ids)):
         yield f"the step's program runs on {program.devices} devices, the mesh has {len(today.device_ids)}"
@@ -169,11 +171,11 @@ def _assumptions(today: Today, arguments: Explained, compiled: CompiledCandidate
         yield f"memory and collectives are compiled for CPU{other if today.platform != 'cpu' else ''}"
     if compiled is not None and compiled.why_not:
         yield f"not compiled: {compiled.why_not}"
-    if program is not None and arguments.rest > NEARLY * max(1, program.argument_bytes or 0):
+    if program is not None and arguments.rest > SIZE_TOLERANCE * max(1, program.argument_bytes or 0):
         yield f"{in_bytes(arguments.rest)} of the program's arguments belong to no named array"
     nameless = [each for each in today.tensors if each.name is None and not each.is_on_host]
     held = sum(each.bytes_per_device * each.count for each in nameless)
-    if held > NEARLY * max(1, program.argument_bytes or 0 if program else 0):
+    if held > SIZE_TOLERANCE * max(1, program.argument_bytes or 0 if program else 0):
         yield f"arrays without a name are left out: up to {in_bytes(held)} on a device today"
 
 
@@ -189,7 +191,9 @@ def uses_of(today: Today) -> Uses:
     if beyond is None:
         return Uses(arguments, None)
     results = _explained(today, beyond)
-    return Uses(arguments, Explained(rest=beyond) if abs(results.rest) > NEARLY * beyond else results)
+    return Uses(
+        arguments, ExplainedBytes(rest=beyond) if abs(results.rest) > SIZE_TOLERANCE * beyond else results
+    )
 
 
 def _new_results(today: Today) -> int | None:
@@ -200,7 +204,7 @@ def _new_results(today: Today) -> int | None:
     return peak.result_bytes if peak is not None and not peak.why_not else None
 
 
-def _explained(today: Today, size: int) -> Explained:
+def _explained(today: Today, size: int) -> ExplainedBytes:
     """Return the named arrays whose bytes on a device come closest to this size.
 
     The arrays of a variable with one role belong together.
@@ -217,7 +221,7 @@ def _explained(today: Today, size: int) -> Explained:
         tuple((each, role is not None) for each, (_, role) in zip(sizes, units, strict=True)), size
     )
     taken = [each for number, each in enumerate(units.items()) if number in chosen]
-    return Explained(
+    return ExplainedBytes(
         frozenset(i for _, members in taken for i in members),
         tuple(sorted({variable for (variable, _), _ in taken})),
         size - sum(sizes[number] for number in chosen),
@@ -232,7 +236,7 @@ def _closest(units: tuple[tuple[int, bool], ...], size: int) -> frozenset[int]:
     roles rather than copies of them.
     """
     order = sorted(range(len(units)), key=lambda number: -units[number][0])
-    tried, small = order[:MOST_VARIABLES], order[MOST_VARIABLES:]
+    tried, small = order[:MAX_VARIABLES], order[MAX_VARIABLES:]
     best: tuple[int, int, int] | None = None
     chosen: list[int] = []
     for choice in range(1 << len(tried)):

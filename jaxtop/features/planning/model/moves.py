@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.base.meshes import Axes
 from jaxtop.base.names import function_of
-from jaxtop.features.planning.model.asking import mesh_in_words, spec_in_words
+from jaxtop.features.planning.model.arguments import mesh_in_words, spec_in_words
 from jaxtop.features.planning.model.gathers import gathered
 from jaxtop.features.planning.model.memory import in_words
 from jaxtop.features.planning.model.plan import Candidate, Move, ShardingRule
@@ -25,15 +25,19 @@ if TYPE_CHECKING:
 # Predicts a mesh with added shardings from the same model as the plan.
 Predict = Callable[[Axes, tuple[ShardingRule, ...]], Candidate]
 
-# A move saves at least this share of the memory or of the step, and costs at most this share of the step.
-LEAST_SHARE, MOST_COST = 0.05, 0.25
-# Less memory than this, or than this share of a known limit, is of no use.
-LEAST_BYTES, LEAST_OF_LIMIT = 1 << 20, 0.01
+# The least share of the memory or of the step that a move saves.
+MIN_SHARE = 0.05
+# The most share of the step that a move costs.
+MAX_COST = 0.25
+# The least bytes that a move saves.
+MIN_BYTES = 1 << 20
+# The least share of a known limit that a move saves.
+MIN_OF_LIMIT = 0.01
 # Smaller differences of the step are those of rounding.
 _NO_CHANGE = 0.005
-MOST_MOVES = 6
+MAX_MOVES = 6
 # The orders of more axes than this are too many to predict.
-_MOST_AXES = 4
+_MAX_AXES = 4
 
 
 class _Base(NamedTuple):
@@ -53,15 +57,15 @@ def moves(today: Today, predict: Predict, limit: int | None) -> tuple[Move, ...]
     base = _Base(today, now, predict)
     found = [*_divided(base), *_swapped(base), *_donated(today), *gathered(today)]
     worth = [each for each in found if _is_worth(each, now, limit) and _still_fits(each, now, limit)]
-    return tuple(sorted(worth, key=lambda each: -_share(each, now))[:MOST_MOVES])
+    return tuple(sorted(worth, key=lambda each: -_share(each, now))[:MAX_MOVES])
 
 
 def _is_worth(move: Move, now: Candidate, limit: int | None) -> bool:
     """Return whether a move saves enough of the memory or of the step, and more than it costs of a step."""
-    is_enough = (move.saves_bytes or 0) >= max(LEAST_BYTES, LEAST_OF_LIMIT * (limit or 0))
+    is_enough = (move.saves_bytes or 0) >= max(MIN_BYTES, MIN_OF_LIMIT * (limit or 0))
     gain = max(_share_of_memory(move, now) * is_enough, _share_of_step(move, now))
     cost = -_share_of_step(move, now)
-    return gain >= LEAST_SHARE and (now.fits is False or cost <= min(MOST_COST, gain))
+    return gain >= MIN_SHARE and (now.fits is False or cost <= min(MAX_COST, gain))
 
 
 def _still_fits(move: Move, now: Candidate, limit: int | None) -> bool:
@@ -177,7 +181,7 @@ def _swapped(base: _Base) -> Iterator[Move]:
     today, now = base.today, base.now
     across = [axis for axis, _ in today.axes if _crosses_hosts(today, today.axes, axis)]
     heavy = max(across, key=lambda axis: now.communication_ms.get(axis, 0.0), default=None)
-    if heavy is None or not now.communication_ms.get(heavy) or len(today.axes) > _MOST_AXES:
+    if heavy is None or not now.communication_ms.get(heavy) or len(today.axes) > _MAX_AXES:
         return
     # An axis that takes longer on the links within hosts would not be faster between them.
     heavier = [axis for axis, ms in now.communication_ms.items() if ms >= now.communication_ms[heavy]]

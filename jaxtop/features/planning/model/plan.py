@@ -1,4 +1,4 @@
-"""What a plan consists of: what is asked, the run as it is today, and the candidates with their figures.
+"""The parts of a plan: the request, the run as it is today, and the candidates with their figures.
 
 Everything here is data. `today.py` reads the run into `Today`. `candidates.py` lists the meshes,
 `sharding.py` places the arrays on each, `memory.py` and `timing.py` predict, `planner.py` makes the `Plan`.

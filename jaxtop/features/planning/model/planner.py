@@ -6,7 +6,7 @@ from math import inf, prod
 from typing import TYPE_CHECKING
 
 from jaxtop.base.units import in_bytes
-from jaxtop.features.planning.model.alike import RunArrays
+from jaxtop.features.planning.model.array_kinds import RunArrays
 from jaxtop.features.planning.model.candidates import meshes
 from jaxtop.features.planning.model.memory import in_words, memory_of
 from jaxtop.features.planning.model.moves import moves
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     )
 
 # The number of candidates in a plan; what is left out is counted in its notes.
-MOST_CANDIDATES = 64
+MAX_CANDIDATES = 64
 # The first array of a kind, and how many there are.
 _Alike = tuple["PlacedArray", int]
 SAME_WORK = "the same arrays and the same global batch as today"
@@ -58,10 +58,10 @@ def plan(
     limit = today.limit_bytes if asked.limit_bytes is None else asked.limit_bytes
     first, *rest = [
         predict(arrays, axes, rules, limit, (compiled or {}).get((axes, rules)))
-        for axes, rules in choices[:MOST_CANDIDATES]
+        for axes, rules in choices[:MAX_CANDIDATES]
     ]
     notes = list(today.unknown)
-    if (left_out := len(choices) - MOST_CANDIDATES) > 0:
+    if (left_out := len(choices) - MAX_CANDIDATES) > 0:
         notes.append(f"{left_out} more meshes are left out; name one with --mesh")
     if compiled is None and (undecided := sum(_is_undecided(each, limit) for each in rest)):
         notes.append(

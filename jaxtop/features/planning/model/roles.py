@@ -1,4 +1,4 @@
-"""What the arrays of a run are for: the batch and the axes that divide it, parameters, layers, experts."""
+"""The roles of the arrays of a run: the batch and the axes that divide it, parameters, layers, experts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where each array lies on the mesh of a candidate, and the bytes that a device then holds."""
+"""The place of each array on the mesh of a candidate, and the bytes that a device then holds."""
 
 from __future__ import annotations
 

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 SLACK = 0.1
 BUFFERS_LOW, BUFFERS_HIGH = 0.5, 1.5
 # What is gathered has a gradient as large; what is reduced is there before and after.
-TWICE = 2
+GRADIENT_COPIES = 2
 
 
-class Needed(NamedTuple):
+class BytesNeeded(NamedTuple):
     """The bounds of a number of bytes, and how they were found."""
 
     low: float
@@ -45,13 +45,13 @@ def temporary_bytes(today: Today) -> int | None:
     return peak.temporary_bytes if peak is not None and not peak.why_not else None
 
 
-def temporaries(today: Today, axes: Axes, placed: Sequence[PlacedArray]) -> Needed | None:
+def temporaries(today: Today, axes: Axes, placed: Sequence[PlacedArray]) -> BytesNeeded | None:
     """Return the bounds of the temporaries of the step's program; None where they are unknown today."""
     now = temporary_bytes(today)
     if now is None:
         return None
     if is_as_today(today, axes, placed):
-        return Needed(now, now, "the compiler's figure")
+        return BytesNeeded(now, now, "the compiler's figure")
     small, large = ratios(today, axes, placed)
     left, added = _moved_bytes(today, axes, placed)
     low = max(0.0, now - left) * small * (1 - SLACK)
@@ -67,7 +67,7 @@ def temporaries(today: Today, axes: Axes, placed: Sequence[PlacedArray]) -> Need
         source += f"; up to {in_bytes(left)} of today serve to gather and reduce, and may go"
     if added:
         source += f"; up to {in_bytes(added)} more to gather and reduce"
-    return Needed(low, high, source)
+    return BytesNeeded(low, high, source)
 
 
 def scaled(today: Today, axes: Axes, placed: Sequence[PlacedArray], size: float) -> tuple[float, float]:
@@ -136,9 +136,13 @@ def _moved_bytes(today: Today, axes: Axes, placed: Sequence[PlacedArray]) -> tup
         if tensor.role not in (PARAMETERS, None) or tensor.parts is None:
             continue
         if gone := had - has:
-            left += TWICE * tensor.count * tensor.bytes_per_device * prod(old[axis] for axis in gone)
+            left += (
+                GRADIENT_COPIES * tensor.count * tensor.bytes_per_device * prod(old[axis] for axis in gone)
+            )
         if come := has - had:
-            added += TWICE * tensor.count * array.bytes_per_device * prod(new[axis] for axis in come)
+            added += (
+                GRADIENT_COPIES * tensor.count * array.bytes_per_device * prod(new[axis] for axis in come)
+            )
         if tensor.role == PARAMETERS:
             parameters += tensor.count * array.bytes_per_device
             of_parameters |= has
@@ -146,7 +150,7 @@ def _moved_bytes(today: Today, axes: Axes, placed: Sequence[PlacedArray]) -> tup
             reduces = any(old.get(axis, 1) > 1 for axis in of_batch - had)
             will_reduce = any(new.get(axis, 1) > 1 for axis in of_batch - has)
             if reduces and not will_reduce:
-                left += TWICE * tensor.count * tensor.bytes_per_device
+                left += GRADIENT_COPIES * tensor.count * tensor.bytes_per_device
             if will_reduce and not reduces:
                 added += tensor.count * array.bytes_per_device
     if of_optimizer - of_parameters:  # updated parameters are gathered over axes that do not divide them

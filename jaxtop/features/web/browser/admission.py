@@ -7,7 +7,7 @@ import secrets
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from jaxtop.cli.serving.listening import MOST_STRANGERS, REQUEST_S
+from jaxtop.cli.serving.listening import MAX_STRANGERS, REQUEST_S
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -71,7 +71,7 @@ class Strangers:
         """Return the protocol for a new connection."""
         handler = self._handlers()
         self._waiting[handler] = None
-        if len(self._waiting) > MOST_STRANGERS:
+        if len(self._waiting) > MAX_STRANGERS:
             self._cut(next(iter(self._waiting)))
         self._loop.call_later(REQUEST_S, self._cut, handler)
         return handler

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 # Each tab is a process with a rewind buffer of its own.
-MOST_TABS = 8
+MAX_TABS = 8
 # The longest message of a browser, such as a pasted text, in bytes.
-LONGEST = 1 << 16
+MAX_MESSAGE_BYTES = 1 << 16
 # A browser that does not answer within this time has gone, in seconds.
 HEARTBEAT_S = 15.0
 # How long a browser may take to close a connection, and all tabs to end, in seconds.
@@ -154,10 +154,12 @@ class BrowserServer:
 
     async def _tab(self, request: Any) -> Any:
         self._admission.check_origin(request.headers)
-        websocket = web.WebSocketResponse(timeout=CLOSE_S, heartbeat=HEARTBEAT_S, max_msg_size=LONGEST)
+        websocket = web.WebSocketResponse(
+            timeout=CLOSE_S, heartbeat=HEARTBEAT_S, max_msg_size=MAX_MESSAGE_BYTES
+        )
         if not websocket.can_prepare(request):
             return web.Response(text="a websocket is expected here\n", status=400)
-        is_free = len(self._tabs) < MOST_TABS
+        is_free = len(self._tabs) < MAX_TABS
         if is_free:
             self._tabs.add(websocket)
         try:
@@ -166,7 +168,7 @@ class BrowserServer:
                 query = request.query
                 await Tab(self._words, websocket).run(query.get("width"), query.get("height"))
             else:
-                words = f"no more than {MOST_TABS} tabs at a time: close another one"
+                words = f"no more than {MAX_TABS} tabs at a time: close another one"
                 await websocket.send_bytes((CLEARED + words).encode())
             with suppress(ConnectionError):
                 await websocket.close()

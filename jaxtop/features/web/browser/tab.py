@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 # What Textual writes before its first packet.
 _PRELUDE = b"__GANGLION__\n"
 _DATA, _META = b"D", b"M"
-# A browser may ask for any size; each cell takes memory.
-LEAST, MOST = (1, 1), (600, 250)
-USUAL = (120, 36)
+# The smallest size that a browser may ask for.
+MIN_SIZE = (1, 1)
+# The largest size that a browser may ask for; each cell takes memory.
+MAX_SIZE = (600, 250)
+DEFAULT_SIZE = (120, 36)
 _LAST_WORDS = 4096
 # How long the app may take to leave, to end after SIGTERM, and to be gone after SIGKILL, in seconds.
 LEAVES_WITHIN = ENDS_WITHIN = GONE_WITHIN = 3.0
@@ -165,7 +167,7 @@ def _decoded(message: object) -> object:
 def _size(width: object, height: object) -> tuple[int, ...]:
     """Return the columns and lines that a browser asks for, within bounds."""
     found = []
-    for given, least, usual, most in zip((width, height), LEAST, USUAL, MOST, strict=True):
+    for given, least, usual, most in zip((width, height), MIN_SIZE, DEFAULT_SIZE, MAX_SIZE, strict=True):
         is_number = str(given).isascii() and str(given).isdecimal() and len(str(given)) < 10
         found.append(min(max(int(str(given)), least), most) if is_number else usual)
     return tuple(found)

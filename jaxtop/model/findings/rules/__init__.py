@@ -15,7 +15,7 @@ What is where, in the order in which to read it:
 - checkpoints.py: checkpoints that do not come, or that one process holds up
 - garbage.py: garbage collections
 - recompiling.py: functions that are compiled again and again
-- communication.py: communication that nothing hides
+- communication.py: exposed communication
 - step_times.py: steps that are slower than before
 - hardware.py: slow devices, and errors of their memory
 - machines.py: limits and shortages of machines

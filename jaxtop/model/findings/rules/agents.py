@@ -43,7 +43,8 @@ _LIMITS = ("JAX checks each launch itself", "not visible", "not all launches are
 _RECORDING = "recording"
 # The source under which agents say which settings they ignore, and how that text begins.
 _SETTINGS, _IS_IGNORED = "settings", "ignored: "
-MOST_PARTS, LONGEST_REASON = 3, 50
+MAX_PARTS = 3
+LONGEST_REASON = 50
 
 
 def _parts_off(facts: RunFacts) -> Iterator[Finding]:
@@ -67,7 +68,7 @@ def _part_off(facts: RunFacts, why: str, parts: dict[str, list[Host]]) -> Findin
     hosts = max(parts.values(), key=len)
     is_limit = any(word in why for word in _LIMITS)
     is_needed = names[0] in _NEEDED and not is_limit
-    shown = ", ".join(names[:MOST_PARTS]) + (f" and {len(names) - 3} more" if len(names) > MOST_PARTS else "")
+    shown = ", ".join(names[:MAX_PARTS]) + (f" and {len(names) - 3} more" if len(names) > MAX_PARTS else "")
     where = "" if len(hosts) == len(facts.present) else f" on {host_names(hosts)}"
     lost = (_NEEDED | _USEFUL).get(names[0])
     return Finding(

@@ -11,7 +11,7 @@ from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.findings.trends import makes_steps
 from jaxtop.model.tuning import Number
-from jaxtop.model.wall_time.spent import lately, seconds_by_kind
+from jaxtop.model.wall_time.time_spent import lately, seconds_by_kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 SOURCE = "the ledgers of the processes: Orbax's reports, and functions on the stack"
 # The fewest checkpoints that show how often they usually come.
-FEWEST = 3
-LATE = Number("times", 3.0, "reported from this many times the usual distance on")
+MIN_CHECKPOINTS = 3
+OVERDUE_RATIO = Number("times", 3.0, "reported from this many times the usual distance on")
 # And from this many seconds beyond the usual on: runs that save every few seconds waver.
-LATE_S = 60.0
-LONGER = Number("times", 2.0, "reported from this many times the median of the others on")
+MIN_OVERDUE_S = 60.0
+LONGER_RATIO = Number("times", 2.0, "reported from this many times the median of the others on")
 LONGER_MS = Number("ms", 1000.0, "and this many milliseconds longer")
 LONGER_RESTORE = Number("times", 2.0, "reported from this many times the median of the others on")
 LONGER_RESTORE_S = Number("seconds", 30.0, "and this many seconds longer")
@@ -41,11 +41,11 @@ def _overdue(facts: RunFacts) -> Iterator[Finding]:
         raise Unmeasured("no step is made")
     host = max(stepping, key=lambda each: len(each.ledger.saves))
     saves = [each for each in host.ledger.saves if each.committed_ms is not None]
-    if len(saves) < FEWEST:
+    if len(saves) < MIN_CHECKPOINTS:
         raise Unmeasured("too few checkpoints were seen to know how often they come")
     usual = median(later.at_ms - earlier.at_ms for earlier, later in pairwise(saves)) / 1000
     since = facts.read_time() - saves[-1].at_ms / 1000
-    if since < max(facts.number(LATE) * usual, usual + LATE_S):
+    if since < max(facts.number(OVERDUE_RATIO) * usual, usual + MIN_OVERDUE_S):
         return
     devices = sum(max(1, len(each.devices)) for each in stepping)
     every, at_risk = units.in_minutes(usual / 60), units.in_minutes(since * devices / 60)
@@ -74,7 +74,7 @@ def _uneven(facts: RunFacts) -> Iterator[Finding]:
     if not others:
         return
     usual = median(others)
-    if save.blocked_ms < max(facts.number(LONGER) * usual, usual + facts.number(LONGER_MS)):
+    if save.blocked_ms < max(facts.number(LONGER_RATIO) * usual, usual + facts.number(LONGER_MS)):
         return
     yield Finding(
         Severity.WARNING,
@@ -144,7 +144,7 @@ RULES = (
         source=SOURCE,
         advice="Look whether the disk is full, and at the log of the script; save by hand if you can.",
         check=_overdue,
-        numbers=(LATE,),
+        numbers=(OVERDUE_RATIO,),
     ),
     Rule(
         name="uneven_checkpoint",
@@ -154,6 +154,6 @@ RULES = (
         source=SOURCE,
         advice="Look at the disk and the network of that host, and at how much it writes.",
         check=_uneven,
-        numbers=(LONGER, LONGER_MS),
+        numbers=(LONGER_RATIO, LONGER_MS),
     ),
 )

@@ -1,4 +1,4 @@
-"""Communication that nothing hides: how much, many small collectives, an axis that crosses hosts."""
+"""Exposed communication: how much, many small collectives, an axis that crosses hosts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.base import units
-from jaxtop.model.collectives.folded import SMALL_BYTES
+from jaxtop.model.collectives.small_collectives import SMALL_BYTES
 from jaxtop.model.collectives.sums import axis_traffic
 from jaxtop.model.finding import Evidence, Finding, FindingCost, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 COMMUNICATION_SHARE = Number("share", 0.3, "reported from this share of a step on")
 SMALL_SHARE = HEAVY_SHARE = Number("share", 0.05, "reported from this share of the time on")
-MANY = Number("count", 20, "reported from this many in a launch on")
-MOST_BYTES = Number("most_bytes", SMALL_BYTES, "bytes up to which a collective is small")
-HEAVIER = Number("times", 2.0, "reported from this many times the bytes of the other axis on")
+SMALL_COLLECTIVES = Number("count", 20, "reported from this many in a launch on")
+MAX_BYTES = Number("most_bytes", SMALL_BYTES, "bytes up to which a collective is small")
+AXIS_BYTES_RATIO = Number("times", 2.0, "reported from this many times the bytes of the other axis on")
 WARNING_SHARE = Number("warning_share", 0.15, "a warning from this share of the time on")
 _WINDOWS = "profiler windows"
 
@@ -107,7 +107,7 @@ def _communication_bound(facts: RunFacts) -> Iterator[Finding]:
     yield Finding(
         Severity.INFO if facts.is_on_cpu else Severity.WARNING,
         0.8,
-        f"{mean.communication:.0%} of the time is communication that nothing hides"
+        f"{mean.communication:.0%} of the time is exposed communication"
         + (f" ({units.ms(ms)} ms a step)" if ms is not None else "")
         + f": mostly {top.op}{over}",
         Subject(program=top.program, collective=top.op, axis=_axes(top)),
@@ -122,7 +122,7 @@ def _communication_bound(facts: RunFacts) -> Iterator[Finding]:
     )
 
 
-class _Small(NamedTuple):
+class _SmallCollectives(NamedTuple):
     """Small collectives of one program from one place of the script."""
 
     views: list[CollectiveView]
@@ -133,7 +133,7 @@ class _Small(NamedTuple):
 def _small_collectives(facts: RunFacts) -> Iterator[Finding]:
     if not facts.collectives:
         raise Unmeasured("no collectives were measured")
-    most, many, least = (facts.number(each) for each in (MOST_BYTES, MANY, SMALL_SHARE))
+    most, many, least = (facts.number(each) for each in (MAX_BYTES, SMALL_COLLECTIVES, SMALL_SHARE))
     groups: dict[tuple[str, str | None, str], list[CollectiveView]] = defaultdict(list)
     rated = [_with_least_rate(facts, each) for each in facts.collectives]
     for view in rated:
@@ -143,7 +143,7 @@ def _small_collectives(facts: RunFacts) -> Iterator[Finding]:
     for views in groups.values():
         times = sum(each.times or 0 for each in views)
         if times >= many:
-            small.append(_Small(views, times, sum(map(_small_us_per_second, views)) / 1e6))
+            small.append(_SmallCollectives(views, times, sum(map(_small_us_per_second, views)) / 1e6))
     small = [each for each in small if each.share >= least]
     if not small:
         return
@@ -184,7 +184,7 @@ def _size(count: int) -> str:
 def _swappable(facts: RunFacts, traffic: Sequence[AxisTraffic]) -> Iterator[tuple[AxisTraffic, AxisTraffic]]:
     """Yield each busy axis that leaves what fast links join, with one that does not and moves far less."""
     sizes = dict(size for view in facts.collectives if view.mesh is not None for size in view.mesh.axes)
-    heavier, least = (facts.number(each) for each in (HEAVIER, HEAVY_SHARE))
+    heavier, least = (facts.number(each) for each in (AXIS_BYTES_RATIO, HEAVY_SHARE))
     known = [each for each in traffic if each.axes is not None and len(each.axes) == 1]
     busy = [each for each in known if each.us_per_second and each.us_per_second / 1e6 >= least]
     across = [each for each in busy if each.uses_network]
@@ -252,7 +252,7 @@ RULES = (
         "loop.",
         check=_small_collectives,
         explains=("communication_bound",),
-        numbers=(SMALL_SHARE, MANY, MOST_BYTES),
+        numbers=(SMALL_SHARE, SMALL_COLLECTIVES, MAX_BYTES),
     ),
     Rule(
         name="axis_crosses_hosts",
@@ -266,6 +266,6 @@ RULES = (
         "ranks orders.",
         check=_axis_crosses_hosts,
         holds_for=10.0,
-        numbers=(HEAVY_SHARE, HEAVIER, WARNING_SHARE),
+        numbers=(HEAVY_SHARE, AXIS_BYTES_RATIO, WARNING_SHARE),
     ),
 )

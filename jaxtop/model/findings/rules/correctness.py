@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.naming.sentences import acting, host_names, several
-from jaxtop.model.programs.loaded import differing, unlike
+from jaxtop.model.programs.loaded_programs import differing, unlike
 from jaxtop.model.tuning import Number
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from jaxtop.model.findings.rule import RunFacts
     from jaxtop.model.host import Host
-    from jaxtop.model.programs.loaded import LoadedProgram
+    from jaxtop.model.programs.loaded_programs import LoadedProgram
 
 # The values that hosts have, the most common first, each with its hosts; and of what.
 _Groups = list[tuple[str, list["Host"]]]
@@ -24,7 +24,7 @@ _Differing = list[tuple[str, _Groups]]
 # Hexadecimal digits of a fingerprint that are shown.
 DIGITS = 8
 # Of the versions or flags that differ, this many are evidence; a flag that a host does not have is "unset".
-MOST_NAMED, UNSET = 5, "unset"
+MAX_NAMED, UNSET = 5, "unset"
 # Clocks that differ by less do not confuse the order of log lines of one step.
 CLOCK_SECONDS = Number("seconds", 1.0, "reported from this difference on")
 _LIBRARIES = ("jax", "jaxlib")
@@ -128,7 +128,7 @@ def _difference(facts: RunFacts, found: _Differing, more: str, *, makes_programs
         Subject.of(host),
         evidence=tuple(
             Evidence(f"{other} on {host_names(members)}", value, source="agents", at=facts.read_time())
-            for other, each in found[:MOST_NAMED]
+            for other, each in found[:MAX_NAMED]
             for value, members in each
         ),
         proof=Proof("hosts", row=host.agent, column="jax" if name in _LIBRARIES else ""),

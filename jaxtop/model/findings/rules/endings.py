@@ -10,7 +10,7 @@ from jaxtop.model.findings.postmortem import postmortem_of
 from jaxtop.model.findings.postmortem_words import facts as facts_of
 from jaxtop.model.findings.rule import Rule, never
 from jaxtop.model.findings.rules.liveness import CONSEQUENCES, stall_of
-from jaxtop.model.findings.words import line_of
+from jaxtop.model.findings.sentences import line_of
 from jaxtop.model.liveness import State
 from jaxtop.model.naming.sentences import acting, host_names
 from jaxtop.model.stalls.case import was_still
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 ENDS_WITHIN = Number("seconds", 15.0, "reported when it ended this many seconds ago")
 LONGEST_TEXT = 110
 # The lines on arrays in the evidence of a process that ran out of memory.
-MOST_LINES = 3
+MAX_LINES = 3
 NO_ROOM = (
     "It asked for more memory than was free. `i` and `jaxtop postmortem BOX` have its program and largest "
     "arrays with their lines: shard or donate them, or use a smaller batch."
@@ -87,7 +87,7 @@ def _memory_evidence(postmortem: Postmortem) -> Iterator[Evidence]:
     yield Evidence("program", program and f"{program.program.name}: {program.basis}", source="agent", at=at)
     for fact in facts_of(postmortem):
         if fact.name in ("arrays", "grew"):
-            for line in fact.lines[: 1 + MOST_LINES]:
+            for line in fact.lines[: 1 + MAX_LINES]:
                 yield Evidence(fact.name, line, source="arrays", at=at)
 
 
@@ -135,7 +135,7 @@ def _ended_early(facts: RunFacts) -> Iterator[Finding]:
 RULES = (
     Rule(
         name="crashed",
-        is_of_the_end=True,
+        applies_after_exit=True,
         title="Crashed",
         threshold="the script of a process ended with an exception that it did not catch; an interrupt by "
         "the user is none",
@@ -152,7 +152,7 @@ RULES = (
     ),
     Rule(
         name="ended_early",
-        is_of_the_end=True,
+        applies_after_exit=True,
         title="Ended early",
         threshold="the script of a process ended 15 s ago, and others of its run still run; a note while "
         "they make progress",

@@ -26,7 +26,7 @@ WARNING_SHARE = Number("warning_share", 0.05, "a warning from this share of the 
 OF_GAP = 0.5
 
 
-class _Collecting(NamedTuple):
+class _CollectingHost(NamedTuple):
     """A host, the share of its time in collections, and the share that costs: none if devices compute on."""
 
     host: Host
@@ -47,12 +47,12 @@ def _check(facts: RunFacts) -> Iterator[Finding]:
     for host, share in measured:
         if share >= facts.number(NOTE_SHARE):
             parts = facts.parts.get(host.agent) or mean
-            found.append(_Collecting(host, share, min(share, not_hidden(host, parts))))
+            found.append(_CollectingHost(host, share, min(share, not_hidden(host, parts))))
     if found:
         yield _finding(facts, found)
 
 
-def _finding(facts: RunFacts, found: list[_Collecting]) -> Finding:
+def _finding(facts: RunFacts, found: list[_CollectingHost]) -> Finding:
     worst = max(found, key=lambda each: (each.lost, each.share))
     host, activity = worst.host, worst.host.activity
     pace = pace_of(host)

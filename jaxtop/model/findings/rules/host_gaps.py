@@ -25,7 +25,7 @@ from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.tuning import Number
 from jaxtop.model.wall_time.gaps import MANY_LAUNCHES, launches_of, lost_to_launches
 from jaxtop.model.wall_time.late_scripts import are_apart
-from jaxtop.model.wall_time.spent import input_share
+from jaxtop.model.wall_time.time_spent import input_share
 from jaxtop.wire import LAUNCH, SCRIPT, WAIT
 
 if TYPE_CHECKING:
@@ -89,14 +89,14 @@ def _input_bound(facts: RunFacts) -> Iterator[Finding]:
         yield as_note(facts, finding)
 
 
-class _Others(NamedTuple):
+class _OtherGroup(NamedTuple):
     """Another group of the run's family, and for which share of the time its processes wait for input."""
 
     group: str
     waits: float
 
 
-def _with_others(finding: Finding, others: _Others, much: float, at: float | None) -> Finding:
+def _with_others(finding: Finding, others: _OtherGroup, much: float, at: float | None) -> Finding:
     """Return a finding with what the processes do that send the input, and what to do about it."""
     words = f"{others.group} wait for input"
     return replace(
@@ -107,14 +107,14 @@ def _with_others(finding: Finding, others: _Others, much: float, at: float | Non
     )
 
 
-def _busiest(facts: RunFacts) -> _Others | None:
+def _busiest(facts: RunFacts) -> _OtherGroup | None:
     """Return the other group of the family that waits least for its own input; None if none is known."""
     found = []
     for group in facts.other_groups:
         hosts = [view.host for run in group.runs for view in run.hosts if not view.state.has_exited]
         shares = [share for host in hosts if (share := input_share(host)) is not None]
         if shares:
-            found.append(_Others(str(group), fmean(shares)))
+            found.append(_OtherGroup(str(group), fmean(shares)))
     return min(found, key=lambda each: each.waits, default=None)
 
 

@@ -13,7 +13,7 @@ from jaxtop.model.naming.sentences import acting, host_names
 from jaxtop.model.stalls.case import DIFFERS_FOR, LOST, is_lost, was_still
 from jaxtop.model.stalls.crashes import crashed, crashed_by_loss, has_known_end
 from jaxtop.model.stalls.diagnosis import evidence
-from jaxtop.model.stalls.lulls import LAUNCHED, computes, has_stacks_of_now, running_of, uses_cpu
+from jaxtop.model.stalls.lulls import MIN_LAUNCHES, computes, has_stacks_of_now, running_of, uses_cpu
 from jaxtop.model.tuning import Number
 from jaxtop.wire import LinkState
 
@@ -191,7 +191,7 @@ def _still_for(facts: RunFacts) -> float:
             continue
         seconds = (pulse.at_ms - still.since_ms) / 1000
         usual = 0.0 if pulse.lull is None or pulse.stall is not None else pulse.lull.longest_ms / 1000
-        has_begun = running is not None or view.host.launches.get(still.function, 0) > LAUNCHED
+        has_begun = running is not None or view.host.launches.get(still.function, 0) > MIN_LAUNCHES
         if (has_begun or pulse.stall is not None) and seconds > max(DIFFERS_FOR, usual):
             waits.append(seconds)
     is_known = bool(_compilers(facts)) or not waits
@@ -247,7 +247,7 @@ def _compiling(facts: RunFacts) -> Iterator[Finding]:
 RULES = (
     Rule(
         name="host_lost",
-        is_of_the_end=True,
+        applies_after_exit=True,
         title="Host lost",
         threshold="a process died, is stopped, blocked, gone or not reachable; a warning where it may run "
         "and the others go on; a note on a worker with devices of its own, which its parent may have ended",

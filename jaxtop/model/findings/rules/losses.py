@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.naming.sentences import host_names
-from jaxtop.model.steps.losses import Usual, may_be_high, usual
-from jaxtop.model.steps.scalars import ScalarOn, first_bad, measure, scalars_on, shortened
+from jaxtop.model.steps.losses import UsualLoss, may_be_high, usual
+from jaxtop.model.steps.scalars import ProcessScalar, first_bad, measure, scalars_on, shortened
 from jaxtop.model.tuning import Number
 from jaxtop.wire import is_loss
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from jaxtop.model.earlier import LossValues
     from jaxtop.model.findings.rule import RunFacts
     from jaxtop.model.host import Host
+    from jaxtop.model.past_values import LossValues
 
 LASTING_REPORTS = Number("critical_reports", 2, "critical if not finite in this many reports in a row")
-SHARE = Number("share", 0.5, "high from this share above its median on")
-SPREADS = Number("spreads", 10.0, "high from this many times its usual spread above its median on")
+HIGH_LOSS_SHARE = Number("share", 0.5, "high from this share above its median on")
+HIGH_LOSS_SPREADS = Number("spreads", 10.0, "high from this many times its usual spread above its median on")
 # A loss is high if it already was so this long ago, in another step.
 HIGH_FOR_MS = 1_500
 
@@ -34,7 +34,7 @@ class _Loss(NamedTuple):
     host: Host
     loss: LossValues
     value: float
-    usual: Usual | None = None
+    usual: UsualLoss | None = None
 
     @property
     def excess(self) -> float:
@@ -49,8 +49,8 @@ def _bad_loss(facts: RunFacts) -> Iterator[Finding]:
     """Yield a finding if a loss is not finite, or else if one is far above its own history."""
     bad: list[_Loss] = []
     suspects: list[_Loss] = []
-    is_reported, share = False, facts.number(SHARE)
-    risen: list[ScalarOn] = []
+    is_reported, share = False, facts.number(HIGH_LOSS_SHARE)
+    risen: list[ProcessScalar] = []
     for host in reporting_hosts(facts):
         step = host.pulse.reported
         risen += [each for each in scalars_on([host]) if _has_risen(each, share)]
@@ -80,14 +80,14 @@ def reporting_hosts(facts: RunFacts) -> Iterator[Host]:
     return (view.host for view in views)
 
 
-def _has_risen(each: ScalarOn, share: float) -> bool:
+def _has_risen(each: ProcessScalar, share: float) -> bool:
     rise = each.scalar.rise
     return (
         rise is not None and is_loss(each.scalar.name) and rise.value - rise.median > share * abs(rise.median)
     )
 
 
-def rise_finding(each: ScalarOn, severity: Severity, confidence: float) -> Finding:
+def rise_finding(each: ProcessScalar, severity: Severity, confidence: float) -> Finding:
     """Return the finding about a scalar that has risen, by what its agent has seen of each value."""
     host, scalar, rise = each.host, each.scalar, each.scalar.rise
     assert rise is not None
@@ -152,7 +152,7 @@ def _not_finite(facts: RunFacts, bad: list[_Loss]) -> Finding:
     )
 
 
-def _exactly(each: _Loss) -> ScalarOn | None:
+def _exactly(each: _Loss) -> ProcessScalar | None:
     """Return what the agent has noted of a loss that is not finite; None if it has not yet, or is older."""
     found = (on for on in scalars_on([each.host]) if on.scalar.name == each.loss.name and on.scalar.bad)
     return next(found, None)
@@ -185,8 +185,8 @@ def _spike(facts: RunFacts, high: list[_Loss], lasting: list[_Loss]) -> Finding:
 
 def _with_usual(facts: RunFacts, each: _Loss) -> _Loss:
     cluster, host = facts.cluster, each.host
-    share, spreads = (facts.number(number) for number in (SHARE, SPREADS))
-    found: dict[str, Usual | None] = cluster.derived.of(
+    share, spreads = (facts.number(number) for number in (HIGH_LOSS_SHARE, HIGH_LOSS_SPREADS))
+    found: dict[str, UsualLoss | None] = cluster.derived.of(
         "usual losses",
         host.agent,
         cluster.hosts,
@@ -237,6 +237,6 @@ RULES = (
         check=_bad_loss,
         holds_for=0.0,
         explains=("norm_rose",),
-        numbers=(SHARE, SPREADS, LASTING_REPORTS),
+        numbers=(HIGH_LOSS_SHARE, HIGH_LOSS_SPREADS, LASTING_REPORTS),
     ),
 )

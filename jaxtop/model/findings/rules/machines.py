@@ -24,9 +24,16 @@ HELD_BACK, CPU_WAITS, MEMORY_WAITS, DISK_WAITS = (
     Number("share", share, "reported from this share of the time on") for share in (0.05, 0.5, 0.1, 0.3)
 )
 HELD_BACK_WARNING = Number("warning_share", 0.2, "a warning from this share of the time on")
-MACHINE_BUSY, OTHERS_SHARE = 0.9, 0.25
-# The CPU of a process is averaged over this many points of its past; of this many processes of a machine.
-AVERAGED, MOST_READ, LEAST_LOST = 6, 8, 0.05
+# The share of its CPUs that a busy machine uses.
+MACHINE_BUSY = 0.9
+# The share of the CPUs that other processes use on a machine that is busy with others.
+OTHERS_SHARE = 0.25
+# The points of its past over which the CPU of a process is averaged.
+AVERAGED = 6
+# The processes of a machine whose past is read.
+MAX_READ = 8
+# The least share of the CPU that a process loses to others.
+MIN_LOST = 0.05
 # From this share of a step on, devices are idle meanwhile.
 IDLE_SHARE = 0.1
 # A process that moves fewer bytes a second does not wait for disks.
@@ -155,7 +162,7 @@ def _lost_cpu(facts: RunFacts, hosts: Sequence[Host]) -> float | None:
     then they never had more, or they need no more.
     """
     now = best = 0.0
-    for host in hosts[:MOST_READ]:
+    for host in hosts[:MAX_READ]:
         cpu, steps = (
             [value for _, value in thinned(facts.cluster, host.agent, FIGURES[name], 10 * AVERAGED)]
             for name in ("process_cpu_cores", "mean_ms")
@@ -168,7 +175,7 @@ def _lost_cpu(facts: RunFacts, hosts: Sequence[Host]) -> float | None:
         means = [fmean(values[i : i + AVERAGED]) for i in range(len(values) - AVERAGED + 1)]
         now, best = now + means[-1], best + max(means)
     lost = 1 - now / best if best else 0.0
-    return lost if lost >= LEAST_LOST else None
+    return lost if lost >= MIN_LOST else None
 
 
 def _swapping(facts: RunFacts) -> Iterator[Finding]:

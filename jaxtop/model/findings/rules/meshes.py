@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from jaxtop.wire import Mesh
 
 # Of the meshes that only some hosts have, this many of the same axes are compared.
-MOST_MESHES = 16
+MAX_MESHES = 16
 
 
 class _SpanningMesh(NamedTuple):
@@ -42,8 +42,8 @@ def _mesh_mismatch(facts: RunFacts) -> Iterator[Finding]:
         if len(held.hosts) < len(hosts):  # what all have is the same on all
             by_axes.setdefault(tuple(sorted(name for name, _ in held.mesh.axes)), []).append(held)
     for axes, all_held in by_axes.items():
-        for i, one in enumerate(all_held[:MOST_MESHES]):
-            for other in all_held[i + 1 : MOST_MESHES]:
+        for i, one in enumerate(all_held[:MAX_MESHES]):
+            for other in all_held[i + 1 : MAX_MESHES]:
                 if _contradict(one, other):
                     yield _mesh_finding(axes, *sorted((one, other), key=lambda each: -len(each.hosts)))
                     return

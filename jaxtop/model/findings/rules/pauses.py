@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 LONG_PAUSE_SHARE = Number("warning_share", 0.25, "a warning from this share of the time on")
 # Pauses after fewer steps on average are not counted in steps.
-FEWEST_STEPS = 2
+MIN_STEPS = 2
 _SAVING = re.compile(r"sav|checkpoint|ckpt|orbax|fsync|dump|pickle|serializ", re.IGNORECASE)
 
 
@@ -65,7 +65,7 @@ def _pauses(facts: RunFacts) -> Iterator[Finding]:
 def _how_often(gap: Gap) -> str:
     pause = pause_of(gap, 0.0)
     assert pause is not None
-    if pause.every_steps < FEWEST_STEPS:
+    if pause.every_steps < MIN_STEPS:
         return "between some steps"
     return f"for {pause.lasts_s:.2g} s every {pause.every_steps:.0f} steps"
 

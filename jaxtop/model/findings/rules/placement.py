@@ -13,17 +13,17 @@ from jaxtop.base.units import in_bytes
 from jaxtop.model.finding import Evidence, Finding, FindingCost, Proof, Severity, Subject
 from jaxtop.model.findings.large_arrays import (
     ALL_SMALL,
-    LARGE,
+    LARGE_ARRAY_BYTES,
+    MIN_SAVED_SHARE,
     SAVES_AT_LEAST,
-    SAVES_SHARE,
     has_large,
     is_single,
     large,
     on_device,
 )
 from jaxtop.model.findings.rule import SCARCE, Rule, Unmeasured
+from jaxtop.model.findings.sentences import containing, line_of
 from jaxtop.model.findings.trends import least, makes_steps
-from jaxtop.model.findings.words import containing, line_of
 from jaxtop.model.hardware.allocators import usable_bytes
 from jaxtop.model.naming.sentences import several
 from jaxtop.model.programs.views import launched_lately
@@ -41,7 +41,7 @@ UNEVEN_SHARE = Number("share", 0.25, "reported from this share of what the fulle
 RECENT = 5
 
 
-class _Whole(NamedTuple):
+class _WholeArrays(NamedTuple):
     """Large arrays on one device of a process, whose mesh has this many devices."""
 
     bytes: int
@@ -113,7 +113,7 @@ def _unused_devices_finding(facts: RunFacts, unused: Sequence[tuple[HostView, in
     )
 
 
-def _wholes(facts: RunFacts, view: HostView) -> list[_Whole]:
+def _wholes(facts: RunFacts, view: HostView) -> list[_WholeArrays]:
     host, cluster = view.host, facts.cluster
     inputs = host.hello, host.arrays
     return cluster.derived.of(
@@ -121,7 +121,7 @@ def _wholes(facts: RunFacts, view: HostView) -> list[_Whole]:
     )
 
 
-def _found(host: Host) -> Iterator[_Whole]:
+def _found(host: Host) -> Iterator[_WholeArrays]:
     mesh = _mesh_size(host.arrays)
     groups: dict[int, list[wire.ArrayGroup]] = defaultdict(list)
     held: Counter[int] = Counter()
@@ -132,10 +132,10 @@ def _found(host: Host) -> Iterator[_Whole]:
             if device_id in own and group.role != "batch":
                 held[device_id] += group.bytes_per_device * count
                 groups[device_id].append(group)
-    least = SAVES_SHARE * on_device(host.arrays) if held else 0
+    least = MIN_SAVED_SHARE * on_device(host.arrays) if held else 0
     for device_id, size in held.items():
         if size >= least:
-            yield _Whole(size, device_id, groups[device_id], mesh)
+            yield _WholeArrays(size, device_id, groups[device_id], mesh)
 
 
 def _mesh_size(census: wire.Arrays) -> int:
@@ -143,14 +143,14 @@ def _mesh_size(census: wire.Arrays) -> int:
     places = {
         census.shardings[group.sharding].mesh
         for group, count in zip(census.groups, census.counts, strict=True)
-        if count and group.bytes_per_device >= LARGE
+        if count and group.bytes_per_device >= LARGE_ARRAY_BYTES
     }
     sizes = [prod(size for _, size in census.meshes[place].axes) for place in places if place is not None]
     most = max(sizes, default=0)
     return most if most > 1 else 0
 
 
-def _whole_array_finding(facts: RunFacts, whole: _Whole, view: HostView, devices: int) -> Finding:
+def _whole_array_finding(facts: RunFacts, whole: _WholeArrays, view: HostView, devices: int) -> Finding:
     largest = max(whole.groups, key=lambda group: group.bytes_per_device)
     line, more = line_of(largest.created), len(whole.groups) - 1
     name = largest.name or f"an array made at {line or 'an unknown line'}"

@@ -29,12 +29,21 @@ if TYPE_CHECKING:
     from jaxtop.model.programs.compiles import Cause
     from jaxtop.wire import Compilation, CompiledLine
 
-FEWEST_SAMPLES = 10
-# The number of new programs of a function, the time within which they came, and the shortest time over which.
-FEWEST_VARIANTS, LATELY_MS, SHORTEST_MS = 4, 120_000, 12_000
-# Once a function with this many launches had no new program for this time, fewer new ones are enough: this
-# many within the longer time.
-OFTEN, SETTLED_MS, FEWEST_LATER, LATER_MS = 20, 15_000, 2, 60_000
+MIN_SAMPLES = 10
+# The fewest new programs of a function that make a finding.
+MIN_VARIANTS = 4
+# The time within which these programs come.
+VARIANTS_WITHIN_MS = 120_000
+# The shortest time between the first and the last of these programs.
+MIN_VARIANTS_SPAN_MS = 12_000
+# A function with at least this many launches is in use.
+MIN_SETTLED_LAUNCHES = 20
+# A function in use has settled if it had no new program for this time.
+SETTLED_MS = 15_000
+# The fewest recent programs of a settled function that make a finding.
+MIN_RECENT_VARIANTS = 2
+# The time within which programs of a settled function are recent.
+RECOMPILE_RECENT_MS = 60_000
 # The next step where the cause is known.
 ADVICE = {
     "shape": "Pad the argument to a few fixed shapes, or drop the last, smaller batch.",
@@ -47,9 +56,12 @@ ADVICE = {
     "setting": "Set it once before the first step instead of around single calls.",
 }
 COMPILING = Number("share", 0.2, "fewer compilations are reported from this share of the time on")
-# A process is warm after this time without a compilation. A shorter compilation than this delays nobody.
+# A process is warm after this time without a compilation.
 WARM = Number("seconds", 60.0, "reported after this many seconds without a compilation")
-SHORTEST_S, TOGETHER_MS = 0.2, 10_000
+# A shorter compilation, in seconds, delays nobody.
+MIN_COMPILATION_S = 0.2
+# Compilations that begin within this time of the first late one are reported with it.
+LATE_COMPILATIONS_MS = 10_000
 # A single compilation is reported for this long.
 LATE_FOR_S = 600.0
 LONGEST_TEXT = 120
@@ -115,11 +127,11 @@ def _late(host: Host, warm_s: float, now: float) -> Iterator[Compilation]:
         began_ms = each.at_ms - each.duration_ms
         if began_ms - before.at_ms >= warm_s * 1000:
             late_ms = began_ms
-        if late_ms is None or began_ms - late_ms > TOGETHER_MS:
+        if late_ms is None or began_ms - late_ms > LATE_COMPILATIONS_MS:
             continue
         is_the_scripts = program_of(each.function) not in host.programs.of_jax
-        is_long = each.is_again and each.duration_ms >= SHORTEST_S * 1000
-        is_used = host.launches.get(each.function, 0) >= OFTEN
+        is_long = each.is_again and each.duration_ms >= MIN_COMPILATION_S * 1000
+        is_used = host.launches.get(each.function, 0) >= MIN_SETTLED_LAUNCHES
         if is_the_scripts and is_long and is_used and now - each.at_ms / 1000 <= LATE_FOR_S:
             yield each
 
@@ -140,7 +152,9 @@ def _many_lately(host: Host, least: float) -> list[str]:
     for each in host.pulse.compiling:
         if (key := (program_of(each.function), "")) in seen:
             seen[key].append(now)
-    often = {program_of(function) for function, count in host.launches.items() if count >= OFTEN}
+    often = {
+        program_of(function) for function, count in host.launches.items() if count >= MIN_SETTLED_LAUNCHES
+    }
     found = {
         name
         for (name, _), times in seen.items()
@@ -178,14 +192,17 @@ def _key(function: str, source: str) -> tuple[str, str]:
 
 def _are_many(times: Sequence[int], now: int) -> bool:
     """Return whether many programs of a function are new, by the times at which they appeared."""
-    lately = [each for each in times if now - each <= LATELY_MS]
-    return len(lately) >= FEWEST_VARIANTS and lately[-1] - lately[0] >= SHORTEST_MS
+    lately = [each for each in times if now - each <= VARIANTS_WITHIN_MS]
+    return len(lately) >= MIN_VARIANTS and lately[-1] - lately[0] >= MIN_VARIANTS_SPAN_MS
 
 
 def _is_again(times: Sequence[int], now: int) -> bool:
     """Return whether a function is compiled again after a time in which it was not."""
     settled = [i for i, (one, next_one) in enumerate(pairwise(times), 1) if next_one - one >= SETTLED_MS]
-    return bool(settled) and sum(now - each <= LATER_MS for each in times[settled[0] :]) >= FEWEST_LATER
+    return (
+        bool(settled)
+        and sum(now - each <= RECOMPILE_RECENT_MS for each in times[settled[0] :]) >= MIN_RECENT_VARIANTS
+    )
 
 
 def _finding(facts: RunFacts, name: str, hosts: Sequence[Host]) -> Finding:
@@ -228,14 +245,14 @@ def _part_of(host: Host, name: str) -> float:
     listed, took = host.programs.compilations, Counter[str]()
     last_ms = max((each.at_ms for each in listed), default=0)
     for each in listed:
-        if last_ms - each.at_ms <= LATELY_MS:
+        if last_ms - each.at_ms <= VARIANTS_WITHIN_MS:
             took[program_of(each.function)] += each.duration_ms
     return took[name] / took.total() if took[name] else 1.0
 
 
 def _share(host: Host) -> float | None:
     total = sum(host.activity.samples)
-    return host.activity.samples[COMPILE] / total if total >= FEWEST_SAMPLES else None
+    return host.activity.samples[COMPILE] / total if total >= MIN_SAMPLES else None
 
 
 def _cause(host: Host, name: str) -> tuple[Cause | None, CompiledLine | None]:

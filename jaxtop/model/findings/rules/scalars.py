@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.findings.rules.losses import reporting_hosts, rise_finding
-from jaxtop.model.steps.scalars import ScalarOn, first_bad, measure, scalars_on
+from jaxtop.model.steps.scalars import ProcessScalar, first_bad, measure, scalars_on
 from jaxtop.model.tuning import Number
 from jaxtop.wire import is_loss, is_norm
 
@@ -64,7 +64,7 @@ def _is_bad_now(view: HostView) -> bool:
     return not all(isfinite(value) for name, value in values.items() if not is_loss(name))
 
 
-def _severity(each: ScalarOn) -> Severity:
+def _severity(each: ProcessScalar) -> Severity:
     """Return how bad it is. A scalar that was never finite is meant to be so, or of no use."""
     scalar = each.scalar
     if scalar.finite is None and scalar.nonfinite is None:
@@ -74,7 +74,7 @@ def _severity(each: ScalarOn) -> Severity:
     return Severity.WARNING if scalar.bad > 1 else Severity.INFO
 
 
-def _is_shown_loss(each: ScalarOn) -> bool:
+def _is_shown_loss(each: ProcessScalar) -> bool:
     """Return whether it is a loss that the rule about losses reports."""
     name, reported = each.scalar.name, each.host.pulse.reported
     return is_loss(name) and reported is not None and name in reported.metrics
@@ -88,7 +88,7 @@ def _norm_rose(facts: RunFacts) -> Iterator[Finding]:
         yield rise_finding(min(risen, key=_rose_at), Severity.INFO, 0.5)
 
 
-def _rose_at(each: ScalarOn) -> tuple[int, int]:
+def _rose_at(each: ProcessScalar) -> tuple[int, int]:
     rise = each.scalar.rise
     return (rise.step if rise else 0), each.host.process_index or 0
 
@@ -110,12 +110,12 @@ def _unchanged(facts: RunFacts) -> Iterator[Finding]:
             yield _same(of_tree, whole, is_all=is_all)
 
 
-def _is_same(each: ScalarOn, steps: float) -> bool:
+def _is_same(each: ProcessScalar, steps: float) -> bool:
     scalar = each.scalar
     return scalar.same >= steps and scalar.step - (scalar.same_step or 0) >= steps
 
 
-def _same(those: list[ScalarOn], whole: str, *, is_all: bool) -> Finding:
+def _same(those: list[ProcessScalar], whole: str, *, is_all: bool) -> Finding:
     first = min(those, key=lambda each: (each.scalar.name != whole, -each.scalar.same))
     scalar = first.scalar
     since = scalar.same_step or 0
@@ -143,7 +143,7 @@ def _names(facts: RunFacts) -> set[str]:
     return found | {"norm"} if has_norms else found
 
 
-def _reported(facts: RunFacts) -> list[ScalarOn]:
+def _reported(facts: RunFacts) -> list[ProcessScalar]:
     return scalars_on(reporting_hosts(facts))
 
 

@@ -203,8 +203,8 @@ RULES = (
         threshold="processes wait 10 s for others in jax.distributed.initialize (a warning from 30 s on); a "
         "process launched nothing in 60 s while others launched 100 times; a process of the run was not met, "
         "or not reached (a note)",
-        rationale="A run with a process too few does not begin; a process that does nothing holds devices "
-        "for nothing; of a process without an agent nothing is known.",
+        rationale="A run does not begin until all its processes have joined. An idle process holds devices "
+        "for nothing. A process without an agent reports nothing.",
         source="process counts of JAX, rosters, launch counters and stacks",
         advice="Look whether the launcher started all processes.",
         check=_never_started,

@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
     from jaxtop.model.findings.rule import RunFacts
 
-SLOWER = Number("longer", 0.25, "reported from this share of the best time on")
-AT_LEAST = Number("least_ms", 1.0, "milliseconds a step below which it is not reported")
+SLOWER_SHARE = Number("longer", 0.25, "reported from this share of the best time on")
+MIN_STEP_MS = Number("least_ms", 1.0, "milliseconds a step below which it is not reported")
 _STEPS = "launches of the step"
 
 
 def _check(facts: RunFacts) -> Iterator[Finding]:
     slowed = []
     is_known = False
-    slower = 1 + facts.number(SLOWER)
-    least_us = 1000 * facts.number(AT_LEAST)
+    slower = 1 + facts.number(SLOWER_SHARE)
+    least_us = 1000 * facts.number(MIN_STEP_MS)
     for view in facts.reporting:
         host = view.current
         best, rhythm = host.best, host.pulse.rhythm
@@ -69,6 +69,6 @@ RULES = (
         check=_check,
         holds_for=20.0,
         stays_for=20.0,
-        numbers=(SLOWER, AT_LEAST),
+        numbers=(SLOWER_SHARE, MIN_STEP_MS),
     ),
 )

@@ -1,4 +1,4 @@
-"""A process or device that the others wait for in every collective, and whether its own process does, too."""
+"""Rules about a process or device that all others wait for in their collectives."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from jaxtop.base import units
 from jaxtop.model.collectives.doubts import doubts_about
+from jaxtop.model.collectives.sentences import lateness_in_words, op_with_axes
 from jaxtop.model.collectives.verdict import LATE_MS, LATE_MS_ON_CPU
-from jaxtop.model.collectives.words import lateness_in_words, op_with_axes
 from jaxtop.model.finding import Evidence, Finding, FindingCost, Proof, Severity, Subject
 from jaxtop.model.findings.gap_findings import SAMPLES, core_clause, gap_over, place_of, source_of
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.naming.sentences import acting
-from jaxtop.model.tuning import Number
-from jaxtop.model.wall_time.gaps import LATER
-from jaxtop.model.wall_time.late_scripts import LATER_MS
+from jaxtop.model.tuning import STRAGGLER, Number
+from jaxtop.model.wall_time.gaps import LATE_SCRIPT_SHARE
+from jaxtop.model.wall_time.late_scripts import LATE_SCRIPT_MS
 from jaxtop.wire import SCRIPT
 
 if TYPE_CHECKING:
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 CRITICAL_SHARE = Number("critical_share", 0.25, "lateness is critical from this share of a step on")
 # A process is as slow as the late one if its main thread is in the script for at least this part of its time.
-EVENLY = 0.8
+EQUALLY_SLOW_RATIO = 0.8
 OF_LATENESS = Number("share", 0.7, "reported if the others of its process wait this share of its lateness")
-FEW = "too few windows of the profiler yet"
+TOO_FEW_WINDOWS = "too few windows of the profiler yet"
 _WINDOWS = "profiler windows"
 NO_COLLECTIVES = "no collectives were measured"
 
@@ -62,7 +62,7 @@ def _straggler(facts: RunFacts) -> Iterator[Finding]:
 
 
 def _why_few(facts: RunFacts) -> str:
-    return next(iter(doubts_about(facts.cluster, facts.run.id).words), FEW)
+    return next(iter(doubts_about(facts.cluster, facts.run.id).words), TOO_FEW_WINDOWS)
 
 
 def _in_script(gap: Gap) -> tuple[ActiveLine | None, str]:
@@ -125,11 +125,13 @@ def _perhaps(late: list[Gap]) -> Finding:
 def _as_slow(facts: RunFacts, late: Sequence[Gap]) -> list[Gap]:
     """Return the late processes with others that would be late without them; none if there are no others."""
     agents = {each.host.agent for each in late}
-    least = EVENLY * max((each.script for each in late if each.is_in_each_step), default=1.0)
+    least = EQUALLY_SLOW_RATIO * max((each.script for each in late if each.is_in_each_step), default=1.0)
     others = [
         each
         for each in facts.gaps
-        if each.host.agent not in agents and each.is_in_each_step and each.most_script >= max(LATER, least)
+        if each.host.agent not in agents
+        and each.is_in_each_step
+        and each.most_script >= max(LATE_SCRIPT_SHARE, least)
     ]
     return [*late, *others] if others else []
 
@@ -144,7 +146,7 @@ def _evenly(facts: RunFacts, even: Sequence[Gap], op: str = "") -> Finding:
     return Finding(
         Severity.WARNING,
         0.8,
-        f"{acting([each.host for each in even], 'is', 'are')} late, evenly: they launch nothing for "
+        f"{acting([each.host for each in even], 'is', 'are')} equally late: no launch for "
         f"{units.ms(gap.ms)} ms of a {units.ms(gap.step_ms)} ms step "
         f"({gap.share:.0%}{core_clause(gap.share, gap.core)}){where}",
         Subject(collective=op, source=source_of(line)) if everyone else one,
@@ -162,7 +164,7 @@ def _evenly(facts: RunFacts, even: Sequence[Gap], op: str = "") -> Finding:
 
 def is_by_script(finding: Finding) -> bool:
     """Whether a straggler was found by samples of its main thread, which no figure of a collective shows."""
-    return finding.rule == "straggler" and not finding.subject.collective
+    return finding.rule == STRAGGLER and not finding.subject.collective
 
 
 def _severity(facts: RunFacts, share: float | None) -> Severity:
@@ -236,7 +238,7 @@ def _uneven_work(facts: RunFacts) -> Iterator[Finding]:
         cost=FindingCost(late_ms, facts.share_of_step(late_ms)),  # all wait for it, as the panel has it
         evidence=_evidence("wait of the other devices of its process", ms, late, view),
         proof=Proof("collectives", row=view.op),
-        explains=("straggler",) if facts.stragglers == {late.agent} else (),
+        explains=(STRAGGLER,) if facts.stragglers == {late.agent} else (),
     )
 
 
@@ -253,7 +255,7 @@ def _uneven_us(facts: RunFacts, late: Straggler, view: CollectiveView) -> float 
 
 RULES = (
     Rule(
-        name="straggler",
+        name=STRAGGLER,
         title="Straggler",
         threshold="the same process or device comes last in 75 % of the samples of three windows, or its "
         "main thread is in the script for 15 % of each step more than others",
@@ -271,7 +273,7 @@ RULES = (
         "does before the launch.",
         check=_straggler,
         holds_for=0.0,
-        numbers=(CRITICAL_SHARE, LATE_MS, LATE_MS_ON_CPU, LATER_MS),
+        numbers=(CRITICAL_SHARE, LATE_MS, LATE_MS_ON_CPU, LATE_SCRIPT_MS),
         makes_event=is_by_script,  # one of a collective has events of its own
     ),
     Rule(

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from rich.style import Style
 
+    from jaxtop.tui.draw.mesh.grid_contents import GridContents
     from jaxtop.tui.draw.mesh.layouts import CellRun
-    from jaxtop.tui.draw.mesh.scene import GridScene
 
 # How strongly the colour of a value tints its cell.
 _TINT = 0.16
@@ -69,18 +69,18 @@ def _curve(ink: Ink, code: int, line: int, lines: int) -> Style:
     return ink.style(colour.blend(ground, _FADE * line / lines), ground)
 
 
-def box(scene: GridScene, run: CellRun, y: int) -> Iterable[Segment]:
-    device, plan = run.devices[0], scene.plan
-    marks, code = divmod(scene.codes[device], PEER)
-    chosen, peer, late = marks * PEER >= SELECTED, marks == 1, device in scene.late
-    face = _face(scene.ink, code, chosen=chosen, peer=peer, late=late)
+def box(contents: GridContents, run: CellRun, y: int) -> Iterable[Segment]:
+    device, plan = run.devices[0], contents.plan
+    marks, code = divmod(contents.codes[device], PEER)
+    chosen, peer, late = marks * PEER >= SELECTED, marks == 1, device in contents.late
+    face = _face(contents.ink, code, chosen=chosen, peer=peer, late=late)
     left, across, right, side, bottom_left, bottom_right = (
         _HEAVY if chosen or late else _DASHED if peer else _THIN
     )
     width, line = plan.tile.width, y - run.y
     if line == 0:
-        name = f" {texts(scene, device, width)[0]} "
-        end = _end(scene, device, code, width - 2 - len(name) - (2 + len(LATE) if late else 0))
+        name = f" {texts(contents, device, width)[0]} "
+        end = _end(contents, device, code, width - 2 - len(name) - (2 + len(LATE) if late else 0))
         room = width - 2 - len(name) - len(end)
         mark = next((each for each in (f" {LATE} ", LATE_SIGN) if late and len(each) <= room), "")
         yield Segment(left, face.frame)
@@ -93,33 +93,35 @@ def box(scene: GridScene, run: CellRun, y: int) -> Iterable[Segment]:
         yield Segment(f"{bottom_left}{across * (width - 2)}{bottom_right}", face.frame)
     else:
         yield Segment(side, face.frame)
-        yield from _inside(scene, device, code, face, line)
+        yield from _inside(contents, device, code, face, line)
         yield Segment(side, face.frame)
 
 
-def _end(scene: GridScene, device: int, code: int, room: int) -> str:
+def _end(contents: GridContents, device: int, code: int, room: int) -> str:
     """Return the sign of the state, or the longest note that fits."""
     sign = sign_of(code).strip()
     if sign:
         return f" {sign} "
-    notes = map(printable, scene.notes(device) if device >= 0 else ())
+    notes = map(printable, contents.notes(device) if device >= 0 else ())
     return next((f" {note} " for note in notes if note and len(note) + 2 <= room), "")
 
 
-def _inside(scene: GridScene, device: int, code: int, face: _Face, line: int) -> Iterable[Segment]:
-    width = scene.plan.tile.width - 2
+def _inside(contents: GridContents, device: int, code: int, face: _Face, line: int) -> Iterable[Segment]:
+    width = contents.plan.tile.width - 2
     room = width - 2
     if line == 1:
-        words = texts(scene, device, room)[1][:room]
-        share = _share_text(scene, device, room - len(words) - 2)
+        words = texts(contents, device, room)[1][:room]
+        share = _share_text(contents, device, room - len(words) - 2)
         yield Segment(f" {words:{room - len(share)}}", face.value)
         yield Segment(f"{share} ", face.share)
         return
     if line > 2:
-        lines = scene.trends[device] if 0 <= device < len(scene.trends) else ()
+        lines = contents.trends[device] if 0 <= device < len(contents.trends) else ()
         at = line - 3
         style = (
-            _curve(scene.ink, code, at, len(lines)) if lines and "⠀" <= lines[at][-1] <= "⣿" else face.share
+            _curve(contents.ink, code, at, len(lines))
+            if lines and "⠀" <= lines[at][-1] <= "⣿"
+            else face.share
         )
         yield Segment(f" {lines[at]} " if lines else " " * width, style)
         return
@@ -128,17 +130,17 @@ def _inside(scene: GridScene, device: int, code: int, face: _Face, line: int) ->
         word = state.value if len(state.value) <= room else f"{state.value[: room - 1]}…"
         yield Segment(f" {word:{room}} ", face.value)
         return
-    length = scene.reading.share(device) if device >= 0 else None
-    if length is not None and not scene.reading.metric.is_amount:
+    length = contents.reading.share(device) if device >= 0 else None
+    if length is not None and not contents.reading.metric.is_amount:
         length = 1.0  # a length would suggest an amount
     yield Segment(" ", face.inside)
     yield Segment(bar(length, room), face.bar if length is not None else face.inside)
     yield Segment(" ", face.inside)
 
 
-def _share_text(scene: GridScene, device: int, room: int) -> str:
+def _share_text(contents: GridContents, device: int, room: int) -> str:
     """Return how much of the limit the value is, if that is known and not the value itself."""
-    reading = scene.reading
+    reading = contents.reading
     share = reading.share(device) if device >= 0 else None
     if share is None or reading.scale is not Scale.LIMITED or reading.metric.write_cell is not None:
         return ""

@@ -12,43 +12,43 @@ from jaxtop.model import State
 from jaxtop.model.liveness import worst
 from jaxtop.tui.core import text
 from jaxtop.tui.draw.mesh.boxes import box
+from jaxtop.tui.draw.mesh.grid_contents import GridContents, label_inputs
 from jaxtop.tui.draw.mesh.layouts import CellDetail, Label
 from jaxtop.tui.draw.mesh.patches import characters, chip, fourths, halves, pair
-from jaxtop.tui.draw.mesh.scene import GridScene, label_inputs
 from jaxtop.tui.draw.table import fit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-def paint(scene: GridScene, y: int) -> Strip:
+def paint(contents: GridContents, y: int) -> Strip:
     segments: list[Segment] = []
     x = 0
-    if not 0 <= y < scene.plan.height:
+    if not 0 <= y < contents.plan.height:
         return Strip(segments, 0)
-    tile = scene.plan.tile
+    tile = contents.plan.tile
     draw = _RUNS[tile.level]
-    for item in scene.plan.items[y]:
+    for item in contents.plan.items[y]:
         if item.x > x:
-            segments.append(Segment(" " * (item.x - x), scene.ink.blank))
+            segments.append(Segment(" " * (item.x - x), contents.ink.blank))
         if isinstance(item, Label):
-            segments.extend(_label(scene, item))
+            segments.extend(_label(contents, item))
             x = item.x + item.width
         else:
-            segments.extend(draw(scene, item, y))
+            segments.extend(draw(contents, item, y))
             x = item.x + len(item.devices) * tile.width
     return Strip(segments, x)
 
 
-def _label(scene: GridScene, label: Label) -> Iterable[Segment]:
-    ink, width = scene.ink, label.width
+def _label(contents: GridContents, label: Label) -> Iterable[Segment]:
+    ink, width = contents.ink, label.width
     if label.role == "axis":
         yield Segment(fit(label.text, width), ink.style(ink.foreground, bold=True))
         return
     if label.role == "frame":
         yield Segment(label.text, ink.frame)
         return
-    highlit, states, is_late = label_inputs(scene, label)
+    highlit, states, is_late = label_inputs(contents, label)
     style, state = ink.figure if highlit else ink.note, worst(states)
     sign, word, colour = "", "", ink.palette.warning
     if state is not State.LIVE:

@@ -64,7 +64,7 @@ _UPRIGHT = 0.75
 SIGN_WIDTH = 2
 
 
-class _Fitted(NamedTuple):
+class _FittedBlocks(NamedTuple):
     """A tile that was grown, the columns of a block, and the blocks side by side after a margin."""
 
     tile: Tile
@@ -112,7 +112,7 @@ def by_host(blocks: Sequence[Block], room: Room) -> MeshDrawing:
             return _place_blocks(blocks, style, best)
     style = _STYLES[CellDetail.HALF][0]
     choices = [
-        _Fitted(
+        _FittedBlocks(
             HALF_TILE,
             columns,
             max(1, _most_across(sizes, room, HALF_TILE, style, columns)),
@@ -127,7 +127,9 @@ def by_host(blocks: Sequence[Block], room: Room) -> MeshDrawing:
     return _place_blocks(blocks, style, lowest)
 
 
-def _fit_blocks(sizes: _Sizes, room: Room, tile: Tile, style: _Style, columns: int) -> Iterator[_Fitted]:
+def _fit_blocks(
+    sizes: _Sizes, room: Room, tile: Tile, style: _Style, columns: int
+) -> Iterator[_FittedBlocks]:
     """Yield the ways to put blocks with this number of columns side by side, with the tiles grown."""
     rows = ceil(sizes.most / columns)
     most = _most_across(sizes, room, tile, style, columns)
@@ -146,7 +148,7 @@ def _fit_blocks(sizes: _Sizes, room: Room, tile: Tile, style: _Style, columns: i
         grown = tile.grown(columns, rows, width, within)
         if not style.titled or grown.across(columns) >= sizes.shortest + SIGN_WIDTH + style.beside:
             merit = grown.shape * (1.0 if columns >= rows else _UPRIGHT)
-            yield _Fitted(grown, columns, across, margin, merit)
+            yield _FittedBlocks(grown, columns, across, margin, merit)
 
 
 def _numbers_across(blocks: int, most: int, style: _Style) -> Sequence[int]:
@@ -164,7 +166,7 @@ def _most_across(sizes: _Sizes, room: Room, tile: Tile, style: _Style, columns: 
     return max(0, min(sizes.blocks, most))
 
 
-def _place_blocks(blocks: Sequence[Block], style: _Style, fitted: _Fitted) -> MeshDrawing:
+def _place_blocks(blocks: Sequence[Block], style: _Style, fitted: _FittedBlocks) -> MeshDrawing:
     tile, columns, across, margin, _ = fitted
     rows = ceil(max((len(block.devices) for block in blocks), default=1) / columns)
     wide, tall = tile.across(columns) + 2 * style.beside, tile.down(rows) + style.above + style.below

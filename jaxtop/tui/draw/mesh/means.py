@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from jaxtop.model import DeviceView
     from jaxtop.tui.draw.reading import MetricReading
 
-# An axis differs if its means are apart by this share of the scale, and far more than those of any other.
-DIFFERS, FAR_MORE = 0.05, 2.0
+# The means of an axis differ if they are apart by this share of the scale.
+AXIS_DIFFERENCE = 0.05
+# They must be apart this many times as far as the means of any other axis.
+AXIS_DIFFERENCE_RATIO = 2.0
 # Below this share of the scale, means are as good as the same.
-HARDLY = 0.01
+MIN_DIFFERENCE = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +44,7 @@ def _getter(devices: tuple[int, ...]) -> Callable[[Sequence[float | None]], Sequ
 
 
 @dataclass(frozen=True)
-class Spoken:
+class AxisNames:
     """How axes are called: those that are the rows and columns of the picture are called so."""
 
     rows: str = ""
@@ -91,9 +93,9 @@ def mean_of(values: Sequence[float | None]) -> float | None:
 def difference(found: Sequence[AxisMeans], reading: MetricReading, late: frozenset[int]) -> Difference | None:
     """Return where the metric differs; None if no axis stands out."""
     ordered = sorted(found, key=lambda each: -each.spread)
-    if not ordered or not reading.end or ordered[0].spread < DIFFERS * reading.end:
+    if not ordered or not reading.end or ordered[0].spread < AXIS_DIFFERENCE * reading.end:
         return None
-    if len(ordered) > 1 and ordered[0].spread < FAR_MORE * ordered[1].spread:
+    if len(ordered) > 1 and ordered[0].spread < AXIS_DIFFERENCE_RATIO * ordered[1].spread:
         return None
     axis, values = ordered[0]
     known = [(value, place) for place, value in enumerate(values) if value is not None]
@@ -110,14 +112,14 @@ def sentence(
     reading: MetricReading,
     devices: Sequence[DeviceView],
     odd: Difference | None,
-    spoken: Spoken,
+    spoken: AxisNames,
 ) -> str:
     """Return by how much the axes differ, and where to look."""
     if not found or reading.end is None:
         return ""
     ordered = sorted(found, key=lambda each: -each.spread)
     first, *others = ordered
-    if reading.end and first.spread < HARDLY * reading.end:
+    if reading.end and first.spread < MIN_DIFFERENCE * reading.end:
         roles = " and ".join(spoken.role(each.axis) for each in ordered)
         by = (
             f"hardly differ: by {_spread(reading, first.spread)} at most" if first.spread else "do not differ"

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from rich.style import Style
 
+    from jaxtop.tui.draw.mesh.grid_contents import GridContents
     from jaxtop.tui.draw.mesh.layouts import CellRun
-    from jaxtop.tui.draw.mesh.scene import GridScene
 
 # The lowest eighth of a patch separates it from the one below.
 _EDGE = "▁"
@@ -40,14 +40,14 @@ def _patch(ink: Ink, code: int, *, underline: bool = False, edge: bool = False) 
     return ink.style(front, back, underline=underline, bold=underline)
 
 
-def chip(scene: GridScene, run: CellRun, y: int) -> Iterable[Segment]:
-    device, tile = run.devices[0], scene.plan.tile
-    marks, code = divmod(scene.codes[device], PEER)
-    chosen, late = marks * PEER >= SELECTED, device in scene.late
-    lines = _lines(scene, device, code, chosen=chosen)
+def chip(contents: GridContents, run: CellRun, y: int) -> Iterable[Segment]:
+    device, tile = run.devices[0], contents.plan.tile
+    marks, code = divmod(contents.codes[device], PEER)
+    chosen, late = marks * PEER >= SELECTED, device in contents.late
+    lines = _lines(contents, device, code, chosen=chosen)
     first = (tile.height - len(lines)) // 2
     at = y - run.y - first
-    ink = scene.ink
+    ink = contents.ink
     if 0 <= at < len(lines):
         words, style = lines[at], ink.chosen if chosen else _patch(ink, code)
         if at == 0 and not chosen and (late or marks == 1) and len(lines[0].split()) > 0:
@@ -70,12 +70,12 @@ def _late(ink: Ink) -> Style:
     return ink.style(ink.background, Color.parse(ink.palette.warning), bold=True, reverse=ink.plain)
 
 
-def _lines(scene: GridScene, device: int, code: int, *, chosen: bool) -> tuple[str, ...]:
+def _lines(contents: GridContents, device: int, code: int, *, chosen: bool) -> tuple[str, ...]:
     """Return the id and the value in one line or in two; in a small patch the value alone."""
-    tile, wide = scene.plan.tile, scene.id_width
+    tile, wide = contents.plan.tile, contents.id_width
     room = tile.width - 3 - wide
-    name, value = texts(scene, device, max(room, tile.width - 2))
-    sign = LATE_SIGN if device in scene.late and code < STEPS else sign_of(code)
+    name, value = texts(contents, device, max(room, tile.width - 2))
+    sign = LATE_SIGN if device in contents.late and code < STEPS else sign_of(code)
     opened, closed = "[]" if chosen else "  "
     if room >= len(value):
         return (f"{opened}{name:>{wide}}{sign}{value:>{room}}{closed}",)
@@ -93,34 +93,34 @@ def _whole(ink: Ink, code: int) -> tuple[str, Style]:
     return ink.whole(code)
 
 
-def pair(scene: GridScene, run: CellRun, y: int) -> Iterable[Segment]:
-    tile, code = scene.plan.tile, scene.codes[run.devices[0]]
+def pair(contents: GridContents, run: CellRun, y: int) -> Iterable[Segment]:
+    tile, code = contents.plan.tile, contents.codes[run.devices[0]]
     if code >= SELECTED:
-        yield Segment(f"[{' ' * (tile.width - 2)}]", scene.ink.whole(code)[1])
-    elif tile.height > 1 and y == run.y + tile.height - 1 and code < STEPS and not scene.ink.plain:
-        yield Segment(_EDGE * tile.width, _patch(scene.ink, code, edge=True))
+        yield Segment(f"[{' ' * (tile.width - 2)}]", contents.ink.whole(code)[1])
+    elif tile.height > 1 and y == run.y + tile.height - 1 and code < STEPS and not contents.ink.plain:
+        yield Segment(_EDGE * tile.width, _patch(contents.ink, code, edge=True))
     else:
-        glyph, style = _whole(scene.ink, code)
+        glyph, style = _whole(contents.ink, code)
         yield Segment(glyph * tile.width, style)
 
 
-def characters(scene: GridScene, run: CellRun, _y: int) -> Iterable[Segment]:
-    codes, ink, width = scene.codes, scene.ink, scene.plan.tile.width
+def characters(contents: GridContents, run: CellRun, _y: int) -> Iterable[Segment]:
+    codes, ink, width = contents.codes, contents.ink, contents.plan.tile.width
     for code, alike in groupby([codes[device] for device in run.devices]):
         glyph, style = _whole(ink, code)
         yield Segment(glyph * (width * len(list(alike))), style)
 
 
-def halves(scene: GridScene, run: CellRun, _y: int) -> Iterable[Segment]:
-    codes, ink, width = scene.codes, scene.ink, scene.plan.tile.width
+def halves(contents: GridContents, run: CellRun, _y: int) -> Iterable[Segment]:
+    codes, ink, width = contents.codes, contents.ink, contents.plan.tile.width
     keys = [codes[upper] * HALVES + codes[lower] for upper, lower in zip(run.devices, run.lower, strict=True)]
     for key, alike in groupby(keys):
         glyph, style = ink.halves(key)
         yield Segment(glyph * (width * len(list(alike))), style)
 
 
-def fourths(scene: GridScene, run: CellRun, _y: int) -> Iterable[Segment]:
-    codes, ink = scene.codes, scene.ink
+def fourths(contents: GridContents, run: CellRun, _y: int) -> Iterable[Segment]:
+    codes, ink = contents.codes, contents.ink
     parts = zip(run.devices, run.lower, run.right, run.lower_right, strict=True)
     keys = [(codes[a], codes[b], codes[c], codes[d]) for a, b, c, d in parts]
     for key, alike in groupby(keys):

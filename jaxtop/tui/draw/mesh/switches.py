@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from jaxtop.tui.core.metrics import DeviceMetric
     from jaxtop.tui.draw.mesh.arranger import Arranger
 
-# Between two groups of switches, and around the text of one.
-_APART, _AROUND = 2, 2
+# The space between two groups of switches.
+_GROUP_GAP = 2
+# The space around the text of a switch.
+_TEXT_PADDING = 2
 
 
 def with_metrics(
@@ -23,17 +25,18 @@ def with_metrics(
 ) -> list[list[Switch]]:
     """Return the groups after one of the metrics: the chosen one, and its neighbours that fit."""
     rest = sum(
-        _APART + sum(len(each.key) + _AROUND + len(each.texts[0]) for each in group) for group in groups
+        _GROUP_GAP + sum(len(each.key) + _TEXT_PADDING + len(each.texts[0]) for each in group)
+        for group in groups
     )
     first = last = metrics.index(chosen)
-    room = width - rest - _APART - len(f"m +{len(metrics)}") - _AROUND
+    room = width - rest - _GROUP_GAP - len(f"m +{len(metrics)}") - _TEXT_PADDING
 
     def used() -> int:
-        return sum(len(each.name) + _AROUND for each in metrics[first : last + 1])
+        return sum(len(each.name) + _TEXT_PADDING for each in metrics[first : last + 1])
 
-    while last + 1 < len(metrics) and used() + len(metrics[last + 1].name) + _AROUND <= room:
+    while last + 1 < len(metrics) and used() + len(metrics[last + 1].name) + _TEXT_PADDING <= room:
         last += 1
-    while first and used() + len(metrics[first - 1].name) + _AROUND <= room:
+    while first and used() + len(metrics[first - 1].name) + _TEXT_PADDING <= room:
         first -= 1
     shown = [
         Switch("", (each.name,), f"metric({metrics.index(each)})", each is chosen)

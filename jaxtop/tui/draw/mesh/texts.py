@@ -8,15 +8,15 @@ from jaxtop.tui.core import text
 from jaxtop.tui.draw.reading import CellCode, state_of_code
 
 if TYPE_CHECKING:
-    from jaxtop.tui.draw.mesh.scene import GridScene
+    from jaxtop.tui.draw.mesh.grid_contents import GridContents
 
 
-def texts(scene: GridScene, device: int, room: int) -> tuple[str, str]:
+def texts(contents: GridContents, device: int, room: int) -> tuple[str, str]:
     """Return the id and the value; for a place without a device what is known of it."""
     if device < 0:
-        return ("?", "absent") if scene.reading.codes[device] == CellCode.ABSENT else (" ", "")
-    view = scene.devices[device]
-    return str(view.id), scene.reading.metric.cell_text(view, scene.reading.values[device], room)
+        return ("?", "absent") if contents.reading.codes[device] == CellCode.ABSENT else (" ", "")
+    view = contents.devices[device]
+    return str(view.id), contents.reading.metric.cell_text(view, contents.reading.values[device], room)
 
 
 def sign_of(code: int) -> str:

@@ -1,4 +1,4 @@
-"""Where a step goes: its parts as a bar with a legend, and over the last hour as columns."""
+"""The parts of a step: as a bar with a legend, and over the last hour as columns."""
 
 from __future__ import annotations
 
@@ -24,17 +24,22 @@ if TYPE_CHECKING:
 
 # The signs of the parts without colours.
 SIGNS = "█▓▒░·"
-# From this part of the gap, of a gap of this share, and from windows of this age in seconds on, the panel
-# says so.
-CORE_FROM, GAP_FROM, OLD_FROM = 0.1, 0.02, 30.0
+# The panel mentions the wait for a core from this share of the gap on.
+CORE_FROM = 0.1
+# A gap is mentioned from this share of the step on.
+GAP_FROM = 0.02
+# The age of windows, in seconds, from which the panel shows it.
+OLD_FROM = 30.0
 # From this many times the median step on, the panel says that its time contains pauses between steps.
-LONGER = 1.05
+PAUSES_RATIO = 1.05
 # In less than this width the legend has no times.
 WITH_TIMES = 60
 # Parts below this share are dropped: they would be 0 %.
-LEAST = 0.005
-# The fewest and the most lines of the columns, with the line of time below them.
-LEAST_LINES, MOST_LINES = 5, 10
+MIN_PART_SHARE = 0.005
+# The fewest lines of the columns, with the line of time below them.
+MIN_LINES = 5
+# The most lines of the columns, with the line of time below them.
+MAX_LINES = 10
 
 
 class StepPart(NamedTuple):
@@ -53,7 +58,7 @@ def step_parts(found: RunParts | None, moment: Moment) -> list[StepPart]:
         words = "not measured" if name == "unknown" else name
         if name == "waiting" and found is not None and found.late:
             words = waiting_for(moment, found.late)
-        if share >= LEAST:
+        if share >= MIN_PART_SHARE:
             parts.append(StepPart(name, words, share, sign))
     return parts
 
@@ -78,10 +83,10 @@ def anatomy(moment: Moment, span: Timespan, ink: Ink, screens: frozenset[str]) -
             (("6", "Collectives"), *((("O", "Operations"),) if "operations" in screens else ())),
         ),
         "collectives",
-        lambda width: 1 + len(legend(parts, span.wall_s, ink, width)) + (MOST_LINES if has_past else 0),
+        lambda width: 1 + len(legend(parts, span.wall_s, ink, width)) + (MAX_LINES if has_past else 0),
         partial(_lines, parts, span, ink),
         lambda width: [bar(parts, width, ink), *legend(parts, span.wall_s, ink, width)],
-        least=2 + LEAST_LINES * has_past,
+        least=2 + MIN_LINES * has_past,
         grows=has_past,
     )
 
@@ -92,7 +97,7 @@ def about(moment: Moment, found: RunParts | None) -> str:
         return ""
     words, mean = [], found.parts
     wall_s, step = moment.checked_step.wall_s, moment.step
-    if wall_s is not None and step is not None and wall_s >= LONGER * step.p50_s:
+    if wall_s is not None and step is not None and wall_s >= PAUSES_RATIO * step.p50_s:
         words.append("pauses included")
     if mean.host_gap >= GAP_FROM and mean.delayed >= CORE_FROM * mean.host_gap:
         words.append(f"{mean.delayed / mean.host_gap:.0%} of the gap waits for a core")
@@ -125,7 +130,7 @@ def legend(parts: Sequence[StepPart], wall_s: float | None, ink: Ink, width: int
 def _lines(parts: Sequence[StepPart], span: Timespan, ink: Ink, width: int, height: int) -> list[Text]:
     lines = [bar(parts, width, ink), *legend(parts, span.wall_s, ink, width)] if parts else []
     rest = height - len(lines)
-    if rest >= LEAST_LINES - 1 and span.past is not None:
+    if rest >= MIN_LINES - 1 and span.past is not None:
         lines += over_time(span, ink, width, rest)
     return lines[:height]
 

@@ -1,4 +1,4 @@
-"""What is wrong, with cost, cause and next step; of a healthy run, what bounds it and what to gain."""
+"""The findings with cost, cause and next step; of a healthy run, its bound and the possible gain."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.text import Text
 from jaxtop.base import units
 from jaxtop.model import RULES_BY_NAME, step_of
 from jaxtop.model.findings.advice import advice_in_app
-from jaxtop.model.findings.words import costs
+from jaxtop.model.findings.sentences import costs
 from jaxtop.tui.core import text
 from jaxtop.tui.draw.bars import pair, thin_bar
 from jaxtop.tui.draw.overview.anatomy import step_parts
@@ -35,7 +35,7 @@ _SHOWN_ON = {
     "host gap": ("9", "Stacks"),
 }
 # A part is worth naming as a gain from this share on.
-LEAST_GAIN = 0.02
+MIN_GAIN = 0.02
 
 
 class Wording(NamedTuple):
@@ -198,7 +198,7 @@ def bound_lines(moment: Moment, ink: Ink, width: int) -> list[Text]:
             1,
         )
     ]
-    gains = [each for each in parts if each.name != "compute" and each.share >= LEAST_GAIN]
+    gains = [each for each in parts if each.name != "compute" and each.share >= MIN_GAIN]
     if gains:
         gain = max(gains, key=lambda each: each.share)
         key, screen = _SHOWN_ON[gain.name]

@@ -1,4 +1,4 @@
-"""Which panels stand where: in rows of one to three, or as lines where there is no room for frames."""
+"""The places of panels: in rows of one to three, or as lines where there is no room for frames."""
 
 from __future__ import annotations
 
@@ -25,8 +25,12 @@ if TYPE_CHECKING:
     from jaxtop.tui.draw.ink import Ink
     from jaxtop.tui.draw.overview.panels import OverviewPanel
 
-# From these widths on there are two to four panels side by side; with fewer columns or lines, a list.
-TWO, THREE, FOUR = 100, 170, 230
+# The least width for two panels side by side; with fewer columns there is a list.
+TWO_COLUMNS_WIDTH = 100
+# The least width for three panels side by side.
+THREE_COLUMNS_WIDTH = 170
+# The least width for four panels side by side.
+FOUR_COLUMNS_WIDTH = 230
 FRAMED_HEIGHT = 20
 # The share of the width of the left one of two panels.
 LEFT = 0.54
@@ -92,7 +96,7 @@ def panels_of(moment: Moment, ink: Ink, screens: frozenset[str]) -> dict[str, Ov
 
 def draw(found: Mapping[str, OverviewPanel], ink: Ink, width: int, height: int) -> Drawing:
     """Return the panels for this size."""
-    if width < TWO or height < FRAMED_HEIGHT:
+    if width < TWO_COLUMNS_WIDTH or height < FRAMED_HEIGHT:
         return _listed(found, width, height)
     return _in_rows(_rows(found, width, height), ink, width, height)
 
@@ -124,9 +128,9 @@ def _rows(found: Mapping[str, OverviewPanel], width: int, height: int) -> list[l
     """Return the rows for which there is room, without panels that have nothing to say."""
     if "start" in found:
         return _fitting(found, _STARTING, height)
-    if width >= FOUR:
+    if width >= FOUR_COLUMNS_WIDTH:
         return _fitting(found, _FOUR_A_ROW, height)
-    if width >= THREE:
+    if width >= THREE_COLUMNS_WIDTH:
         return _fitting(found, _THREE_A_ROW, height)
     rows: list[list[OverviewPanel]] = []
     for names, needed in zip(_TWO_A_ROW, _NEEDED, strict=True):
@@ -157,7 +161,7 @@ def _widths(row: Sequence[OverviewPanel], width: int) -> list[int]:
 
     In a row with fewer panels than columns, the first one that grows takes the others, or else the last.
     """
-    columns = 4 if width >= FOUR else 3 if width >= THREE else 2
+    columns = 4 if width >= FOUR_COLUMNS_WIDTH else 3 if width >= THREE_COLUMNS_WIDTH else 2
     if columns == 2:
         left = round(width * LEFT)
         sizes = [left, width - left]
@@ -207,7 +211,7 @@ def _shared(wanted: list[int], least: list[int], grows: list[bool], height: int)
 
 
 # What a small terminal says, the most important first; the plots take what is left, in these bounds.
-LEAST_OF_PLOT, MOST_OF_PLOT = 4, 8
+MIN_OF_PLOT, MAX_OF_PLOT = 4, 8
 _LISTED = ("start", "anatomy", "step", "hosts", "memory", "mesh", "machines", "all events", "compiled")
 
 
@@ -217,8 +221,8 @@ def _listed(found: Mapping[str, OverviewPanel], width: int, height: int) -> Draw
     left = height - sum(map(len, briefs.values()))
     plots = [name for name in ("anatomy", "step") if name in found and found[name].grows]
     for i, name in enumerate(plots):
-        extra = min(left // (len(plots) - i), MOST_OF_PLOT)
-        if extra >= LEAST_OF_PLOT:
+        extra = min(left // (len(plots) - i), MAX_OF_PLOT)
+        if extra >= MIN_OF_PLOT:
             left -= extra
             before = [] if name == "anatomy" else briefs[name]  # its lines begin with the brief ones
             briefs[name] = [*before, *found[name].lines(width, len(briefs[name]) - len(before) + extra)]

@@ -30,8 +30,10 @@ if TYPE_CHECKING:
     from jaxtop.tui.core.moment import Moment
     from jaxtop.tui.draw.ink import Ink
 
-# The processes that the panel can list, and the values of their trend.
-MOST_HOSTS, PAST = 40, 24
+# The most processes that the panel lists.
+MAX_HOSTS = 40
+# The values of the trend of a process.
+PAST = 24
 # From this share of a step on, the panel says that a process waits.
 WAITS_FROM = 0.05
 # The width of a trend.
@@ -77,7 +79,7 @@ def host_lines(moment: Moment) -> HostLines:
     )
     parts = parts_of_hosts(moment.cluster, moment.now)
     return HostLines(
-        [_host(view, about.get(view.host.agent), parts, moment) for view in order[:MOST_HOSTS]],
+        [_host(view, about.get(view.host.agent), parts, moment) for view in order[:MAX_HOSTS]],
         len(moment.host_views),
         sum(view.state is State.LIVE for view in moment.host_views),
         moment.nouns(),
@@ -135,7 +137,7 @@ def hosts(found: HostLines, ink: Ink) -> OverviewPanel | None:
             keys=(("3", "Hosts"),),
         ),
         "hosts",
-        lambda _: min(found.count, MOST_HOSTS) + 1,
+        lambda _: min(found.count, MAX_HOSTS) + 1,
         partial(_lines, found, ink),
         partial(_brief, found, ink),
         least=min(found.count, 2) + 1,

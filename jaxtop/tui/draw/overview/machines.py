@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from jaxtop.tui.draw.ink import Ink
 
 # Activities of main threads below this share are left out.
-LEAST = 0.01
+MIN_ACTIVITY_SHARE = 0.01
 # What is shown of the machines where it is known: a share of what is there.
 _SHARES = ("machine_cpu", "memory_used_bytes", "io_pressure", "held_back")
 _NAMES = {
@@ -37,9 +37,14 @@ _TRAFFIC = (
     ("network", "received_bytes_per_second", "sent_bytes_per_second", "in", "out"),
     ("disks", "disk_read_bytes_per_second", "disk_written_bytes_per_second", "read", "written"),
 )
-LEAST_BAR, MOST_BAR = 6, 24
-# The width of a share behind its bar, and the gap before a note.
-SHARE, GAP = 5, 2
+# The shortest bar.
+MIN_BAR = 6
+# The longest bar.
+MAX_BAR = 24
+# The width of a share behind its bar.
+SHARE_WIDTH = 5
+# The space before a note.
+NOTE_GAP = 2
 
 
 class MachineLine(NamedTuple):
@@ -75,7 +80,7 @@ def _script(hosts: Sequence[Host]) -> Iterator[MachineLine]:
     if not found:
         return
     most, host = max(found, key=lambda each: each[0].script)
-    others = [f"{words} {units.share(share)}" for words, share in most.besides if share >= LEAST]
+    others = [f"{words} {units.share(share)}" for words, share in most.besides if share >= MIN_ACTIVITY_SHARE]
     first, *more = others or ["nothing else"]
     facts = [most.line, f" · {first}"] if most.line else [first]
     if len(hosts) > 1:
@@ -139,9 +144,9 @@ def machines(found: Sequence[MachineLine], ink: Ink) -> OverviewPanel | None:
 
 def _lines(found: Sequence[MachineLine], ink: Ink, width: int) -> list[Text]:
     """Return the lines, whose bars leave room for whole notes."""
-    most = width - NAME - SHARE - GAP
-    notes = [len(_noted(each.facts, most - LEAST_BAR)) for each in found if each.share is not None]
-    bar = max(LEAST_BAR, min(MOST_BAR, width // 3, most - max(notes, default=0)))
+    most = width - NAME - SHARE_WIDTH - NOTE_GAP
+    notes = [len(_noted(each.facts, most - MIN_BAR)) for each in found if each.share is not None]
+    bar = max(MIN_BAR, min(MAX_BAR, width // 3, most - max(notes, default=0)))
     return [_line(each, ink, width, bar) for each in found]
 
 
@@ -166,6 +171,6 @@ def _line(each: MachineLine, ink: Ink, width: int, bar: int) -> Text:
         line.append(f" {each.figure:>4}", styles[each.level])
     else:
         line.append(each.figure, styles[each.level])
-    if note := _noted(each.facts, width - line.cell_len - GAP):
-        line.append(" " * GAP + note, ink.note)
+    if note := _noted(each.facts, width - line.cell_len - NOTE_GAP):
+        line.append(" " * NOTE_GAP + note, ink.note)
     return line

@@ -17,7 +17,7 @@ from jaxtop.model.host import SIMULATED
 from jaxtop.tui.draw.bars import BarPart, bar_line
 from jaxtop.tui.draw.overview.panels import OverviewPanel, row_name
 from jaxtop.tui.draw.panel import Heading
-from jaxtop.tui.draw.stacked import LETTERS, legend, parts_of
+from jaxtop.tui.draw.stacked_bar import LETTERS, legend, parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 
 # Memory is nearly full from this share of its limit on, with what the next launch adds.
 NEARLY_FULL = 0.9
-# The width for which the least height is found, and that of the shortest bar.
-TYPICAL, LEAST_BAR = 60, 6
+# The width for which the least height is found.
+TYPICAL = 60
+# The width of the shortest bar.
+MIN_BAR = 6
 # The sign of what the next launch adds.
 ADDED = "▒"
 
@@ -108,7 +110,7 @@ def _brief(found: MemoryFigures, ink: Ink, width: int) -> Sequence[Text]:
     name = row_name("memory", ink)
     figures = Text.assemble((f"  {used(found)}", ink.figure), (f" on {found.fullest}", ink.note))
     room = width - name.cell_len - figures.cell_len
-    bar = _bar(found, ink, room, with_share=False) if room >= LEAST_BAR else Text(no_wrap=True)
+    bar = _bar(found, ink, room, with_share=False) if room >= MIN_BAR else Text(no_wrap=True)
     facts = [Text.assemble((f"{what} ", ink.note), words) for what, words in _facts_of(found, ink, width)]
     return [
         Text.assemble(name, bar, figures),

@@ -27,11 +27,18 @@ if TYPE_CHECKING:
     from jaxtop.tui.core.moment import Moment
     from jaxtop.tui.draw.ink import Ink
 
-# The widths of a cell: with its figure, and without.
-WITH_FIGURE, WIDTHS = 7, (7, 3, 2)
-# The lines that the panel needs, and the most that it can use; a cell has at most this width and height.
-LEAST_LINES, MOST_LINES = 5, 24
-WIDEST, TALLEST = 24, 6
+# The width of a cell with its figure.
+WITH_FIGURE = 7
+# The widths of a cell without its figure.
+WIDTHS = (7, 3, 2)
+# The fewest lines of the panel.
+MIN_LINES = 5
+# The most lines of the panel.
+MAX_LINES = 24
+# The widest cell.
+MAX_CELL_WIDTH = 24
+# The lines of the highest cell.
+MAX_CELL_LINES = 6
 
 
 class MeshCell(NamedTuple):
@@ -109,10 +116,10 @@ def mesh(found: MeshMap | None, ink: Ink) -> OverviewPanel | None:
     return OverviewPanel(
         Heading("Mesh", f"{sizes_in_words(found.axes)}  {found.what}", keys=(("2", "Mesh"),)),
         "mesh",
-        lambda width: _plan(found, width, min(MOST_LINES, 3 * len(found.rows) + 2)).height,
+        lambda width: _plan(found, width, min(MAX_LINES, 3 * len(found.rows) + 2)).height,
         partial(_lines, found, ink),
         lambda width: [_brief(found, ink, width)],
-        least=min(len(found.rows) + 1, LEAST_LINES),
+        least=min(len(found.rows) + 1, MIN_LINES),
     )
 
 
@@ -137,8 +144,8 @@ def _plan(found: MeshMap, width: int, most: int) -> _CellPlan:
     around = min(max(0, most - rows), 2 if cell >= WIDTHS[1] else 1)  # the scale, and the ruler
     if rows > most:
         return _CellPlan(1, 1, label, min(most, -(-rows // 2) + 1), 1, is_halved=True)
-    cell = min(room // max(1, columns), WIDEST) if cell == WITH_FIGURE else cell
-    tall = min(TALLEST, (most - around) // max(1, rows)) if cell >= WITH_FIGURE else 1
+    cell = min(room // max(1, columns), MAX_CELL_WIDTH) if cell == WITH_FIGURE else cell
+    tall = min(MAX_CELL_LINES, (most - around) // max(1, rows)) if cell >= WITH_FIGURE else 1
     return _CellPlan(cell, tall, label, tall * rows + around, around)
 
 

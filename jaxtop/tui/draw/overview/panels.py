@@ -1,4 +1,4 @@
-"""What a panel of the overview is: its heading, where it leads, how high it can be, and its lines."""
+"""The type of panels of the overview: heading, target, possible heights, and lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is there before the first step is known, as a checklist."""
+"""The checklist that is shown before the first step is known."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from rich.text import Text
 from jaxtop.base import units
 from jaxtop.base.names import shorten
 from jaxtop.model import growers
-from jaxtop.model.findings.words import line_of
+from jaxtop.model.findings.sentences import line_of
 from jaxtop.tui.draw.overview.panels import OverviewPanel, rows_of
 from jaxtop.tui.draw.panel import Heading
 from jaxtop.tui.draw.panes.collective import axes_in_words, straggler_in_words
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from jaxtop.tui.draw.ink import Ink
 
 # The collectives, programs and arrays that the panels list at most.
-MOST_LISTED = 12
+MAX_LISTED = 12
 _View = TypeVar("_View")
 
 
@@ -53,7 +53,7 @@ def growing(moment: Moment, ink: Ink) -> OverviewPanel | None:
             units.size(each.bytes_per_device),
             line_of(each.created),
         )
-        for each in growers(moment.cluster)[:MOST_LISTED]
+        for each in growers(moment.cluster)[:MAX_LISTED]
     ]
     heading = Heading("Growing arrays", keys=(("4", "Arrays"),))
     return _table(heading, "arrays", ("", "grows", "holds", "created at"), rows, ink)
@@ -100,7 +100,7 @@ def _first_of_each(views: Iterable[_View], key: Callable[[_View], Hashable]) -> 
     found: dict[Hashable, _View] = {}
     for view in views:
         found.setdefault(key(view), view)
-    return list(found.values())[:MOST_LISTED]
+    return list(found.values())[:MAX_LISTED]
 
 
 def _rate(view: ProgramView) -> float:

@@ -1,4 +1,4 @@
-"""What stands beside and below tables and the mesh.
+"""The panes beside and below tables and the mesh.
 
 What is where:
 

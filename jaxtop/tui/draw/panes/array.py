@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from jaxtop.tui.draw.panes.slices import Picture
 
 # From this width on, the picture is beside the facts.
-WIDE = 60
+SIDE_BY_SIDE_WIDTH = 60
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def pane(
         return Pane()
     if view is None:
         drawn = Pane(tuple(_sums(node, ink)))
-    elif width >= WIDE:
+    elif width >= SIDE_BY_SIDE_WIDTH:
         drawn = _picture_beside(view, slices, ink, width, height - 1)
     else:
         drawn = _picture_below(view, slices, ink, width, height - 1)

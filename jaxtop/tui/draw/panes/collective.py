@@ -9,7 +9,7 @@ from rich.text import Text
 
 from jaxtop.base import units
 from jaxtop.tui.core import text
-from jaxtop.tui.core.metrics import LATE
+from jaxtop.tui.core.metrics import LATE_SIGN
 from jaxtop.tui.core.slices import sign_of
 from jaxtop.tui.draw.panes.facts import GAP, fitted, heading, pairs, side_by_side
 from jaxtop.tui.draw.panes.timeline import Chart, LaunchesShown, by_wait, late_host, timeline
@@ -21,18 +21,22 @@ if TYPE_CHECKING:
     from jaxtop.tui.draw.ink import Ink
 
 # From this width on, the waits of the groups are beside the other facts.
-WIDE = 100
-FACTS = 54
-# From this height of the pane on, the facts have more lines.
-TALL, TALL_FACTS, LOW_FACTS = 21, 9, 5
+SIDE_BY_SIDE_WIDTH = 100
+FACTS_WIDTH = 54
+# From this height on, the pane shows more facts.
+TALL_PANE_LINES = 21
+# The lines of the facts in such a pane.
+TALL_FACT_LINES = 9
+# The lines of the facts in a lower pane.
+LOW_FACT_LINES = 5
 # Up to this height, some facts share a line.
-SHORT = 6
+SHARED_LINES_HEIGHT = 6
 # With fewer lines for groups, their title is omitted.
 ROOM_FOR_TITLE = 4
 # How the reasons of the partitioner are shown, where their names do not say it.
 ADDED = {"reduction": "sum of parts"}
 # Members of larger groups are listed by wait.
-MOST_MEMBERS = 64
+MAX_MEMBERS = 64
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,12 @@ def pane(subject: CollectiveSubject, ink: Ink, width: int, height: int) -> list[
     """Return the last launches over time, and the facts below them."""
     if width < 1 or height < 1:
         return []
-    facts = _all_facts(subject, ink, width, TALL_FACTS if height >= TALL else min(LOW_FACTS, height // 2))
+    facts = _all_facts(
+        subject,
+        ink,
+        width,
+        TALL_FACT_LINES if height >= TALL_PANE_LINES else min(LOW_FACT_LINES, height // 2),
+    )
     room = height - len(facts)
     shown = subject.chart(width, room)
     drawn: list[Text] = []
@@ -73,10 +82,10 @@ def pane(subject: CollectiveSubject, ink: Ink, width: int, height: int) -> list[
 
 def _all_facts(subject: CollectiveSubject, ink: Ink, width: int, height: int) -> list[Text]:
     facts = _facts(subject, ink, height)
-    if width < WIDE:
+    if width < SIDE_BY_SIDE_WIDTH:
         return [*facts, *_groups(subject.view, ink, width, height - len(facts))]
-    rest = width - FACTS - GAP
-    return side_by_side([(FACTS, facts), (rest, _groups(subject.view, ink, rest, height))], height)
+    rest = width - FACTS_WIDTH - GAP
+    return side_by_side([(FACTS_WIDTH, facts), (rest, _groups(subject.view, ink, rest, height))], height)
 
 
 def _facts(subject: CollectiveSubject, ink: Ink, height: int) -> list[Text]:
@@ -84,7 +93,7 @@ def _facts(subject: CollectiveSubject, ink: Ink, height: int) -> list[Text]:
     busbw = pairs([("bus bandwidth", units.bandwidth(view.busbw_bytes_per_s))], ink)
     busbw.append(f"  estimated, {subject.bandwidth_note or 'as in nccl-tests'}", ink.note)
     lines = [heading(view.op, view.program, ink), _verdict(subject, ink), _times(view, ink)]
-    if height > SHORT:
+    if height > SHARED_LINES_HEIGHT:
         lines += [busbw, _place(view, subject.nouns, ink), *_origin(view, ink)]
     else:
         lines[0].append("  ")
@@ -130,7 +139,7 @@ def axes_in_words(view: CollectiveView) -> str:
 def straggler_in_words(view: CollectiveView) -> str:
     """Return the straggler, "none", or why there is no verdict."""
     if view.straggler is not None:
-        return f"{LATE} {view.straggler.who} {units.share(view.straggler.share)}"
+        return f"{LATE_SIGN} {view.straggler.who} {units.share(view.straggler.share)}"
     if not view.samples:
         return units.NA
     if not view.is_judged:
@@ -148,7 +157,7 @@ def _late(view: CollectiveView, ink: Ink) -> Text:
     late = view.straggler
     if late is not None:
         others = f", others wait {units.micros(late.late_us)}"
-        words = f"{LATE} {late.who} comes last in {units.share(late.share)}{others}"
+        words = f"{LATE_SIGN} {late.who} comes last in {units.share(late.share)}{others}"
         return Text(words, ink.style(ink.palette.warning, bold=True), no_wrap=True, end="")
     if not view.samples:
         return Text("not timed yet", ink.note)
@@ -195,11 +204,11 @@ def _members(view: CollectiveView, group: Sequence[int], ink: Ink, width: int) -
     late, waits = view.straggler, view.waits_us
 
     def word(device_id: int) -> str:
-        mark = LATE if late is not None and late.device_id == device_id else ""
+        mark = LATE_SIGN if late is not None and late.device_id == device_id else ""
         return f"{device_id}{mark} {units.micros(waits.get(device_id))}"
 
     listed = list(group)
-    if len(listed) > MOST_MEMBERS or sum(len(word(each)) + 2 for each in listed) > width + 2:
+    if len(listed) > MAX_MEMBERS or sum(len(word(each)) + 2 for each in listed) > width + 2:
         listed.sort(key=lambda each: waits.get(each, 1 << 62))
     line = Text(no_wrap=True, end="")
     for i, device_id in enumerate(listed):

@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 
     Draw = Callable[[int, int], Text]
 
-# The least height of a curve with its title, and the least width.
-LEAST_HEIGHT, LEAST_WIDTH = 4, 32
+# The least height of a curve with its title.
+MIN_HEIGHT = 4
+# The least width of a curve.
+MIN_WIDTH = 32
 # Curves from this number of values on are not wider.
-MOST_VALUES = 600
+MAX_VALUES = 600
 
 
 @dataclass(frozen=True)
@@ -34,9 +36,9 @@ class Curve:
 
 def curves(shown: Sequence[Curve], ink: Ink, width: int, height: int) -> list[Text]:
     """Return as many curves as fit side by side; none if there is too little room."""
-    if height < LEAST_HEIGHT or not shown:
+    if height < MIN_HEIGHT or not shown:
         return []
-    count = max(1, min(len(shown), (width + GAP) // (LEAST_WIDTH + GAP)))
+    count = max(1, min(len(shown), (width + GAP) // (MIN_WIDTH + GAP)))
     room = (width - GAP * (count - 1)) // count
     return side_by_side([(room, _curve(each, ink, room, height)) for each in shown[:count]], height)
 
@@ -56,7 +58,7 @@ def facts_above_curves(facts: Draw, fact_lines: int, shown: Sequence[Curve], ink
 
 
 def _curve(curve: Curve, ink: Ink, width: int, height: int) -> list[Text]:
-    values = curve.values(min(MOST_VALUES, 2 * width))
+    values = curve.values(min(MAX_VALUES, 2 * width))
     known = [value for value in values if value is not None]
     title = Text(f"{curve.name}  ", ink.figure, no_wrap=True, end="")
     if not known:

@@ -17,7 +17,7 @@ from jaxtop.model.host import SIMULATED
 from jaxtop.model.steps.views import step_of
 from jaxtop.tui.core import text
 from jaxtop.tui.core.palette import STEPS
-from jaxtop.tui.draw import stacked
+from jaxtop.tui.draw import stacked_bar
 from jaxtop.tui.draw.bars import bar_line
 from jaxtop.tui.draw.mesh.axes import sizes_in_words
 from jaxtop.tui.draw.panes.curves import shaded
@@ -34,11 +34,13 @@ if TYPE_CHECKING:
     from jaxtop.tui.draw.panes.hardware import Trend
 
 # From this width on, the sections are side by side.
-WIDE = 56
+SIDE_BY_SIDE_WIDTH = 56
 # The share of the used memory whose holders must be known for a bar of them.
-EXPLAINED = 0.9
-# The most lines of the curve of the memory, and of the sentence about a late process.
-TALLEST, LATE_LINES = 6, 3
+MIN_KNOWN_SHARE = 0.9
+# The most lines of the curve of the memory.
+MAX_CURVE_LINES = 6
+# The most lines of the sentence about a late process.
+MAX_LATE_LINES = 3
 _SOURCES = {"allocator": "allocator", "arrays": "sum of live arrays"}
 
 
@@ -64,7 +66,7 @@ class DeviceSubject:
 
 def detail(subject: DeviceSubject, ink: Ink, width: int, height: int) -> Text:
     pulse, position = subject.device.pulse, subject.device.position
-    if width >= WIDE:
+    if width >= SIDE_BY_SIDE_WIDTH:
         third = (width - 2 * GAP) // 3
         last = width - 2 * (third + GAP)
         hardware = device_words(pulse, position, ink, third)
@@ -98,7 +100,7 @@ def detail(subject: DeviceSubject, ink: Ink, width: int, height: int) -> Text:
 def _identity(subject: DeviceSubject, ink: Ink, width: int) -> list[Text]:
     device, host = subject.device, subject.host
     warning = ink.style(ink.palette.warning)
-    late = [Text(line, warning) for line in wrap(text.printable(subject.late), width)[:LATE_LINES]]
+    late = [Text(line, warning) for line in wrap(text.printable(subject.late), width)[:MAX_LATE_LINES]]
     head = Text(f"device {device.id}", ink.figure)
     head.append(
         f"  {text.STATE_SIGNS[device.state]} {device.state.value}", ink.style(ink.colour_of(device.state))
@@ -200,7 +202,7 @@ class _Memory(NamedTuple):
         """Return all lines, with a curve that takes the spare ones."""
         if self.ends is None:
             return self.lines
-        tall = min(TALLEST, 1 + max(0, spare))
+        tall = min(MAX_CURVE_LINES, 1 + max(0, spare))
         return [*self.lines, *shaded(subject.history, ink, width, tall), self.ends]
 
 
@@ -210,12 +212,12 @@ def _held(subject: DeviceSubject, ink: Ink, width: int) -> list[Text]:
     held = 0 if view is None or not view.is_counted else sum(view.bytes[:-1])
     used = device.used_bytes or 0
     # A census that explains little of the memory would draw a bar that says little.
-    if view is not None and held and held >= EXPLAINED * used and not device.state.has_exited:
+    if view is not None and held and held >= MIN_KNOWN_SHARE * used and not device.state.has_exited:
         end = max(device.limit_bytes or held, held)
         sizes = [*view.bytes[:-1], 0]  # what is free is the rest of the bar
         return [
-            bar_line(stacked.parts_of(sizes, ink.palette), end, width, ink),
-            *stacked.legend(sizes, width, ink),
+            bar_line(stacked_bar.parts_of(sizes, ink.palette), end, width, ink),
+            *stacked_bar.legend(sizes, width, ink),
         ]
     share = device.last.used_share
     if share is None:

@@ -10,7 +10,7 @@ from rich.text import Text
 from jaxtop.base import units
 from jaxtop.model import RULES_BY_NAME, Unit
 from jaxtop.model.findings.advice import advice_in_app
-from jaxtop.model.findings.words import costs
+from jaxtop.model.findings.sentences import costs
 from jaxtop.model.tuning import AS_DECLARED, HOLDS_FOR, Number
 from jaxtop.tui.core import text
 

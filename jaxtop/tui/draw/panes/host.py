@@ -25,12 +25,16 @@ if TYPE_CHECKING:
     from jaxtop.model.findings.postmortem import Postmortem
     from jaxtop.tui.draw.ink import Ink
 
-# The least widths for three columns and for two.
-THREE, TWO = 110, 64
-# The lines that the facts keep above what an engine serves, and the title of that.
-LEAST_FACTS, SERVED = 6, "the engine serves"
+# The least width for three sections side by side.
+THREE_SECTIONS_WIDTH = 110
+# The least width for two sections side by side.
+TWO_SECTIONS_WIDTH = 64
+# The lines that the facts keep above the section of an engine.
+MIN_FACTS = 6
+# The title of the section of an engine.
+SERVED = "the engine serves"
 # A part of a step that is smaller is shown as 0 %.
-SMALLEST = 0.005
+MIN_PART_SHARE = 0.005
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ class HostSubject:
 
 
 def host_pane(subject: HostSubject, ink: Ink, width: int, height: int) -> Text:
-    count = 3 if width >= THREE else 2 if width >= TWO else 1
+    count = 3 if width >= THREE_SECTIONS_WIDTH else 2 if width >= TWO_SECTIONS_WIDTH else 1
     room = (width - GAP * (count - 1)) // count
     head = Text(f"{text.STATE_SIGNS[subject.state]} ", ink.style(ink.colour_of(subject.state)), end="")
     head.append(subject.label, ink.figure)
@@ -83,7 +87,7 @@ def host_pane(subject: HostSubject, ink: Ink, width: int, height: int) -> Text:
     if untested := tested_versions.untested(subject.last.hello.jax if subject.last.hello else None):
         step += [Text(line, ink.note, end="") for line in wrap(text.printable(untested), room)]
     step.insert(0, head)
-    served = served_lines(subject.host, ink, width)[: max(0, height - LEAST_FACTS)]
+    served = served_lines(subject.host, ink, width)[: max(0, height - MIN_FACTS)]
     if count == 1:
         return joined([*fitted([*step, *machine, *busy], width, height - len(served)), *served])
     parts = [step, machine, busy] if count == 3 else [step, [*machine, *busy]]
@@ -92,7 +96,7 @@ def host_pane(subject: HostSubject, ink: Ink, width: int, height: int) -> Text:
 
 def _parts(subject: HostSubject, ink: Ink, room: int) -> list[Text]:
     """Return the parts of a step that are not 0, on as few lines as there is room for."""
-    shown = [(name, share) for name, share in subject.parts if share >= SMALLEST]
+    shown = [(name, share) for name, share in subject.parts if share >= MIN_PART_SHARE]
     return flowed((pairs([(name, units.share(share))], ink) for name, share in shown), room)
 
 

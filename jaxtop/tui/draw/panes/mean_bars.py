@@ -15,8 +15,8 @@ from jaxtop.tui.core.text import LATE
 from jaxtop.tui.draw.mesh.means import (
     Axis,
     AxisMeans,
+    AxisNames,
     Difference,
-    Spoken,
     difference,
     mean_of,
     means,
@@ -34,8 +34,12 @@ if TYPE_CHECKING:
     from jaxtop.tui.draw.ink import Ink
     from jaxtop.tui.draw.reading import MetricReading
 
-# The lines for a title and the sentence, the most bars, and the width that bars need.
-AROUND, MOST_BARS, LEAST_WIDTH = 2, 8, 26
+# The lines of the title and of the sentence.
+TEXT_LINES = 2
+# The most bars.
+MAX_BARS = 8
+# The least width of a chart of bars.
+MIN_WIDTH = 26
 # The widths of the values, and of the mark after them.
 _VALUE, _MARK = 7, 7
 _COLUMNS = " ▁▂▃▄▅▆▇█"
@@ -46,11 +50,11 @@ _WITH_GAP = 3
 
 def means_height(axes: Sequence[Axis]) -> int:
     """Return the lines that the bars of these axes need at most."""
-    return AROUND + min(MOST_BARS, max((len(axis.places) for axis in axes), default=0))
+    return TEXT_LINES + min(MAX_BARS, max((len(axis.places) for axis in axes), default=0))
 
 
 @dataclass(frozen=True)
-class MeansScene:
+class MeansContents:
     """The means of a reading by axis, as the picture of the mesh has these axes."""
 
     axes: Sequence[Axis]
@@ -58,7 +62,7 @@ class MeansScene:
     devices: Sequence[DeviceView]
     late: frozenset[int]
     ink: Ink
-    spoken: Spoken
+    spoken: AxisNames
 
     @cached_property
     def means(self) -> list[AxisMeans]:
@@ -86,41 +90,43 @@ def _style(ink: Ink, step: int, *, on_track: bool) -> Style:
     return ink.style(ink.ramp(step), Color.parse(ink.palette.track) if on_track else None)
 
 
-def means_lines(scene: MeansScene, width: int, height: int) -> Text:
+def means_lines(contents: MeansContents, width: int, height: int) -> Text:
     """Return the means of as many axes as fit side by side, and the sentence below them."""
-    shown = scene.means[: max(1, width // LEAST_WIDTH)]
+    shown = contents.means[: max(1, width // MIN_WIDTH)]
     room = (width - 2 * (len(shown) - 1)) // max(1, len(shown))
     columns = (
-        [(room, _chart(scene, each, room, height - AROUND)) for each in shown] if height > AROUND else []
+        [(room, _chart(contents, each, room, height - TEXT_LINES)) for each in shown]
+        if height > TEXT_LINES
+        else []
     )
     lines = side_by_side(columns, height - 1)
-    words = sentence(scene.means, scene.reading, scene.devices, scene.odd, scene.spoken)
-    lines.append(Text(words, scene.ink.style(bold=scene.odd is not None)))
+    words = sentence(contents.means, contents.reading, contents.devices, contents.odd, contents.spoken)
+    lines.append(Text(words, contents.ink.style(bold=contents.odd is not None)))
     return joined(fitted(lines, width, height))
 
 
-def _chart(scene: MeansScene, found: AxisMeans, width: int, height: int) -> list[Text]:
+def _chart(contents: MeansContents, found: AxisMeans, width: int, height: int) -> list[Text]:
     title = Text.assemble(
-        ("mean by ", scene.ink.label),
-        (scene.spoken.title(found.axis), scene.ink.figure),
+        ("mean by ", contents.ink.label),
+        (contents.spoken.title(found.axis), contents.ink.figure),
         no_wrap=True,
         end="",
     )
     draw = _bars if len(found.means) <= height else _columns
-    return [title, *draw(scene, found, width, height)]
+    return [title, *draw(contents, found, width, height)]
 
 
-def _bars(scene: MeansScene, found: AxisMeans, width: int, _height: int) -> list[Text]:
-    ink, odd, (axis, values) = scene.ink, scene.odd, found
+def _bars(contents: MeansContents, found: AxisMeans, width: int, _height: int) -> list[Text]:
+    ink, odd, (axis, values) = contents.ink, contents.odd, found
     name = len(str(len(values) - 1))
     room = width - name - 2 - _VALUE - _MARK
     lines = []
     for place, value in enumerate(values):
         is_odd = odd is not None and odd.axis is axis and odd.place == place
         line = Text(f"{place:>{name}}  ", ink.figure if is_odd else ink.note, no_wrap=True, end="")
-        line.append(bar(scene.share(value), room), scene.style(value, on_track=True))
-        line.append(f"{scene.reading.metric.write(value):>{_VALUE}}", ink.style(bold=is_odd))
-        if axis.places[place] and scene.late.issuperset(axis.places[place]):
+        line.append(bar(contents.share(value), room), contents.style(value, on_track=True))
+        line.append(f"{contents.reading.metric.write(value):>{_VALUE}}", ink.style(bold=is_odd))
+        if axis.places[place] and contents.late.issuperset(axis.places[place]):
             line.append(f" {LATE}", ink.style(ink.palette.warning, bold=True))
         elif is_odd:
             line.append(" ◂", ink.figure)
@@ -128,14 +134,14 @@ def _bars(scene: MeansScene, found: AxisMeans, width: int, _height: int) -> list
     return lines
 
 
-def _columns(scene: MeansScene, found: AxisMeans, width: int, height: int) -> list[Text]:
+def _columns(contents: MeansContents, found: AxisMeans, width: int, height: int) -> list[Text]:
     """Return the means as columns; of several places together where there are more than characters."""
     count = len(found.means)
     per = -(-count // width)
     wide = width // count if per == 1 else 1
     values = [mean_of(found.means[i : i + per]) for i in range(0, count, per)]
-    styles = [scene.style(value) for value in values]
-    eighths = [_eighths(scene.share(value), height - 1) for value in values]
+    styles = [contents.style(value) for value in values]
+    eighths = [_eighths(contents.share(value), height - 1) for value in values]
     drawn = wide if wide < _WITH_GAP else wide - 1
     lines = []
     for row in reversed(range(height - 1)):
@@ -149,7 +155,7 @@ def _columns(scene: MeansScene, found: AxisMeans, width: int, height: int) -> li
         lines.append(line)
     last = str(count - 1)
     end = max(len(last) + 1, (len(values) - 1) * wide + len(last) - 1)
-    lines.append(Text(f"0{last:>{min(width - 1, end)}}", scene.ink.note))
+    lines.append(Text(f"0{last:>{min(width - 1, end)}}", contents.ink.note))
     return lines
 
 

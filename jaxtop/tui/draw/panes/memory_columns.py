@@ -15,7 +15,7 @@ from jaxtop.base import units
 from jaxtop.model import PARTS, Part
 from jaxtop.tui.draw.bars import columns
 from jaxtop.tui.draw.panel import FRAME_HEIGHT, FRAME_WIDTH, Heading, panel
-from jaxtop.tui.draw.stacked import LETTERS, colour_of
+from jaxtop.tui.draw.stacked_bar import LETTERS, colour_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,8 +23,14 @@ if TYPE_CHECKING:
     from jaxtop.model import MemoryView
     from jaxtop.tui.draw.ink import Ink
 
-# The least lines of the panel, the width of the scale, and the most of a column. Wide columns are apart.
-LEAST_HEIGHT, SCALE, WIDEST, APART = 5, 7, 24, 3
+# The least lines of the panel.
+MIN_HEIGHT = 5
+# The width of the scale.
+SCALE_WIDTH = 7
+# The width of the widest column.
+MAX_COLUMN_WIDTH = 24
+# The space between wide columns.
+WIDE_COLUMN_GAP = 3
 # Below columns of this width stands what each device uses.
 WITH_SIZE = 6
 # What the next launch adds, and the limit.
@@ -47,8 +53,8 @@ class MemoryColumns:
 
 def memory_columns(shown: MemoryColumns, ink: Ink, width: int, height: int) -> list[Text]:
     """Return the panel. Where there are more devices than columns, a column is the fullest of several."""
-    room, count = width - FRAME_WIDTH - SCALE - 1, len(shown.views)
-    if room < 1 or height < LEAST_HEIGHT or all(each is None for each in shown.used):
+    room, count = width - FRAME_WIDTH - SCALE_WIDTH - 1, len(shown.views)
+    if room < 1 or height < MIN_HEIGHT or all(each is None for each in shown.used):
         return []
     share = ceil(count / room)
     places: Sequence[int] = range(count)
@@ -99,8 +105,8 @@ def _drawn(
 ) -> list[Text]:
     """Return the panel, cached: figures change less often than the screen is painted."""
     (adds, limit), rows = beyond, size[1] - FRAME_HEIGHT - 1
-    wide = max(1, min(WIDEST, (size[0] - FRAME_WIDTH - SCALE - 1) // len(ids)))
-    gap = int(wide >= APART)
+    wide = max(1, min(MAX_COLUMN_WIDTH, (size[0] - FRAME_WIDTH - SCALE_WIDTH - 1) // len(ids)))
+    gap = int(wide >= WIDE_COLUMN_GAP)
     held = [sum(held_parts) - held_parts[PARTS.index(Part.FREE)] for held_parts in sizes]
     end = max([limit or 0, *(each + adds for each in held)]) or 1
     stacks = [
@@ -116,7 +122,7 @@ def _drawn(
     marks = {0: units.size(end), rows // 2: units.size(end * (rows - rows // 2) / rows), rows - 1: "0"}
     lines = [
         Text.assemble(
-            (f"{marks.get(i, ''):>{SCALE}}", ink.note), ("┤" if i in marks else "│", ink.divider), line
+            (f"{marks.get(i, ''):>{SCALE_WIDTH}}", ink.note), ("┤" if i in marks else "│", ink.divider), line
         )
         for i, line in enumerate(drawn)
     ]
@@ -133,7 +139,7 @@ def _ruled(line: Text, ink: Ink) -> None:
 
 def _device_labels(ids: Sequence[int], used: Sequence[int | None], ink: Ink, wide: int) -> Text:
     """Return the devices below their columns, with what they use where there is room."""
-    line = Text(" " * (SCALE + 1), no_wrap=True)
+    line = Text(" " * (SCALE_WIDTH + 1), no_wrap=True)
     longest = max(len(str(each)) for each in ids)
     if longest + 1 > wide:  # only some of them
         line.append(f"{ids[0]} … {ids[-1]}" if len(ids) > 1 else f"{ids[0]}", ink.note)

@@ -1,4 +1,4 @@
-"""What holds memory at the peak of a program or a device: a line on all of it, one for each large part."""
+"""The arrays at the peak of a program or a device: a line on all of them, one for each large part."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from jaxtop.tui.core import text
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jaxtop.model import ArraysAtPeak, AtPeak, Buffer, Peak
+    from jaxtop.model import ArraysAtPeak, Buffer, DevicePeak, Peak
     from jaxtop.tui.core.palette import Palette
 
-MOST_LINES = 8
+MAX_LINES = 8
 
 
 def peak_lines(peak: Peak, palette: Palette) -> list[Text]:
@@ -35,7 +35,7 @@ def peak_lines(peak: Peak, palette: Palette) -> list[Text]:
     head = Text(text.printable(f"at its peak{f' ({where})' if where else ''}: {held}{beyond}"))
     if peak.note:
         head.append(text.printable(f"; {peak.note}"), palette.muted)
-    return [head, *(_buffer(each, palette) for each in peak.buffers[:MOST_LINES])]
+    return [head, *(_buffer(each, palette) for each in peak.buffers[:MAX_LINES])]
 
 
 def _buffer(buffer: Buffer, palette: Palette) -> Text:
@@ -47,7 +47,7 @@ def _buffer(buffer: Buffer, palette: Palette) -> Text:
 
 
 def device_peak_lines(
-    label: str, peak: AtPeak | None, ago: Callable[[int], float], palette: Palette
+    label: str, peak: DevicePeak | None, ago: Callable[[int], float], palette: Palette
 ) -> list[Text]:
     """Return the lines on the peak of a device. `ago` converts a time of its agent to seconds ago."""
     if peak is None:

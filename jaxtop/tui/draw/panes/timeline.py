@@ -12,7 +12,7 @@ from textual.color import Color
 from jaxtop.base import units
 from jaxtop.base.names import shorten
 from jaxtop.model.collectives.timeline import NO_TIMELINE, Timeline, reporting_agents, timeline_of
-from jaxtop.tui.core.metrics import LATE
+from jaxtop.tui.core.metrics import LATE_SIGN
 from jaxtop.tui.draw.bars import BarPart, cells, legend_entry
 from jaxtop.tui.draw.panel import FRAME_HEIGHT, FRAME_WIDTH, Heading, cut, panel
 from jaxtop.tui.draw.plot import ticks
@@ -33,15 +33,25 @@ SIGNS = "─▒░█"
 # What they are called, the longest first: the wait, the others, the rest.
 MEANINGS = (("waits in it", "other collectives", "the rest of the launch"), ("waits", "others", "rest"))
 # The least length of a collective, in eighths of a character: what is short must still be seen.
-LEAST = 4
+MIN_COLLECTIVE_EIGHTHS = 4
 # A launch drawn in fewer characters would show no detail.
 LAUNCH_WIDTH = 40
-# The widths of the host's name before a strip, of its edges, and of the shares after it.
-MOST_NAME, EDGES, SHARES = 16, 2, 12
-# From this width on, the shares are beside the strip; from this height on, the strips have a frame.
-WIDE, FRAMED = 56, 10
-# The lines of legend and axis, the most lines of a strip, and the characters of a label of the axis.
-AROUND, MOST_THICK, LABEL = 2, 6, 14
+# The longest name of a host before a strip.
+MAX_NAME_WIDTH = 16
+# The width of the edges of a strip.
+EDGES_WIDTH = 2
+# The width of the shares after a strip.
+SHARES_WIDTH = 12
+# From this width on, the shares are beside the strips.
+SHARES_BESIDE_WIDTH = 56
+# From this height on, the strips have a frame.
+FRAMES_HEIGHT = 10
+# The lines of the legend and the axis.
+SURROUNDING_LINES = 2
+# The most lines of a strip.
+MAX_STRIP_LINES = 6
+# The width of a label of the axis.
+LABEL_WIDTH = 14
 # The share of their colour that other collectives have.
 OTHERS = 0.5
 
@@ -80,7 +90,7 @@ def chart(moment: Moment, view: CollectiveView, room: tuple[int, int], last: Cha
     if inputs == last.inputs:
         return last
     agents = reporting_agents(cluster, view)
-    rows = _inside(height) - AROUND
+    rows = _inside(height) - SURROUNDING_LINES
     chosen = chosen_hosts(moment, view, agents, max(1, rows - (len(agents) > rows)))
     met = [each.op for each in moment.collective_views if each.key[:3] == view.key[:3] and each.crosses_hosts]
     anchors = dict.fromkeys([view.op, *met] if view.crosses_hosts is not False else met)
@@ -128,22 +138,22 @@ def timeline(shown: LaunchesShown, ink: Ink, width: int, height: int) -> tuple[T
 
 
 def _inside(height: int) -> int:
-    return height - FRAME_HEIGHT if height >= FRAMED else height
+    return height - FRAME_HEIGHT if height >= FRAMES_HEIGHT else height
 
 
 def _lines(shown: LaunchesShown, ink: Ink, size: tuple[int, int], title: str = "") -> list[Text]:
     (width, height), (chart_, op, names, late) = size, shown
     line = chart_.timeline
-    label = min(MOST_NAME, max(map(len, names)))
-    with_shares = width >= WIDE
-    room = max(8, width - label - 1 - EDGES - SHARES * with_shares)
+    label = min(MAX_NAME_WIDTH, max(map(len, names)))
+    with_shares = width >= SHARES_BESIDE_WIDTH
+    room = max(8, width - label - 1 - EDGES_WIDTH - SHARES_WIDTH * with_shares)
     more = [Text(f"+{chart_.hidden:,} more", ink.note)] if chart_.hidden else []
     parts = _parts(ink)
-    lines = [_legend(op, parts, ink, title, (width, SHARES * with_shares))]
-    rows, count = height - AROUND - len(more), len(names)
+    lines = [_legend(op, parts, ink, title, (width, SHARES_WIDTH * with_shares))]
+    rows, count = height - SURROUNDING_LINES - len(more), len(names)
     # Strips are apart where each has a line of its own besides the one between it and the next.
     gap = int(rows >= 2 * count + 1)
-    thick = max(1, min(MOST_THICK, (rows - gap * (count + 1)) // count))
+    thick = max(1, min(MAX_STRIP_LINES, (rows - gap * (count + 1)) // count))
     is_above_late = False
     for who, strip in zip(names, line.strips, strict=True):
         is_late = late is not None and strip.agent == late.agent
@@ -214,7 +224,7 @@ def _axis(line: Timeline, ink: Ink, indent: int, room: int) -> Text:
     """Return the scale of time, with its unit at each mark."""
     span = max(1, line.end_us - line.start_us)
     drawn = Text(" " * indent + "└", ink.divider, no_wrap=True)
-    for value in ticks(0, span, max(1, room // LABEL), binary=False):
+    for value in ticks(0, span, max(1, room // LABEL_WIDTH), binary=False):
         at, words = indent + int(value / span * room), units.micros(value) if value else "0"
         if value and at + len(words) < indent + room:
             drawn.append("─" * (at - drawn.cell_len) + "┴")
@@ -230,8 +240,8 @@ def _painted(strip: Strip, line: Timeline, op: str, width: int) -> list[int | No
     scale = eighths / max(1, line.end_us - line.start_us)
 
     def paint(start_us: int, end_us: int, kind: int) -> None:
-        first = min(eighths - LEAST, max(0, int((start_us - line.start_us) * scale)))
-        last = min(eighths, max(first + LEAST, round((end_us - line.start_us) * scale)))
+        first = min(eighths - MIN_COLLECTIVE_EIGHTHS, max(0, int((start_us - line.start_us) * scale)))
+        last = min(eighths, max(first + MIN_COLLECTIVE_EIGHTHS, round((end_us - line.start_us) * scale)))
         kinds[first:last] = [kind] * (last - first)
 
     spans = [span for block in strip.blocks for span in block.spans]
@@ -253,4 +263,6 @@ def late_host(view: CollectiveView) -> LateHost | None:
     late = view.straggler
     if late is None:
         return None
-    return LateHost(late.agent, f"{LATE} {late.who} comes last, others wait {units.micros(late.late_us)}")
+    return LateHost(
+        late.agent, f"{LATE_SIGN} {late.who} comes last, others wait {units.micros(late.late_us)}"
+    )

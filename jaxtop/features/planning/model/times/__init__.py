@@ -8,5 +8,5 @@ What is where, in the order in which to read it:
 - communication.py: the collectives of a step there
 - activations.py: collectives that activations cause over a new axis
 - links.py: what a collective costs over links
-- published.py: published costs of links
+- published_costs.py: published costs of links
 """

@@ -26,7 +26,7 @@ class Total(NamedTuple):
 Totals = dict[tuple[str, str, tuple[str, ...]], Total]
 
 
-class Divided(NamedTuple):
+class DividedMatrix(NamedTuple):
     """A matrix that an axis divides in one dimension."""
 
     tensor: Tensor
@@ -35,10 +35,10 @@ class Divided(NamedTuple):
 
 
 def activations(
-    divided: Sequence[Divided], rows: float, layers: Layers, of_experts: frozenset[str]
+    divided: Sequence[DividedMatrix], rows: float, layers: Layers, of_experts: frozenset[str]
 ) -> Totals:
     """Return what these matrices cause in a step, for the rows of a batch on a device."""
-    of_axes: defaultdict[str, list[Divided]] = defaultdict(list)
+    of_axes: defaultdict[str, list[DividedMatrix]] = defaultdict(list)
     for each in divided:
         of_axes[each.axis].append(each)
     totals: Totals = {}
@@ -57,12 +57,12 @@ def activations(
     return totals
 
 
-def _caused_by_experts(each: Divided) -> Iterator[tuple[str, str, float, float]]:
+def _caused_by_experts(each: DividedMatrix) -> Iterator[tuple[str, str, float, float]]:
     """Yield in words what a matrix of experts causes, its kind, how often, and the values of a row."""
     yield "exchange of tokens with experts", "all-to-all", 2.0, each.tensor.shape[_other_dimension(each, 1)]
 
 
-def _caused(each: Divided, layers: Layers, alone: float) -> Iterator[tuple[str, str, float, float]]:
+def _caused(each: DividedMatrix, layers: Layers, alone: float) -> Iterator[tuple[str, str, float, float]]:
     """Yield the same of another matrix.
 
     A divided result is needed whole, forward and backward, unless the next matrix takes it divided.
@@ -81,7 +81,7 @@ def _caused(each: Divided, layers: Layers, alone: float) -> Iterator[tuple[str, 
         yield "gathering of divided results", "all-gather", 2.0 * number * alone, values
 
 
-def _alone(divided: Sequence[Divided], layers: Layers) -> float:
+def _alone(divided: Sequence[DividedMatrix], layers: Layers) -> float:
     """Return the share of divided results that no matrix takes as they are: one with divided rows does."""
     results = taken = 0
     for each in divided:
@@ -94,7 +94,7 @@ def _alone(divided: Sequence[Divided], layers: Layers) -> float:
     return max(0.0, 1 - taken / results) if results else 0.0
 
 
-def _other_dimension(each: Divided, first: int) -> int:
+def _other_dimension(each: DividedMatrix, first: int) -> int:
     """Return the dimension on the other side of the matrix, seen from the one that is divided."""
     others = [side for side in sides_of(each.tensor, first) if side != each.number]
     return max(others, key=lambda side: each.tensor.shape[side], default=0)

@@ -26,7 +26,7 @@ from jaxtop.features.planning.model.roles import (
     rows_of,
     trains,
 )
-from jaxtop.features.planning.model.times.activations import Divided, Total, activations
+from jaxtop.features.planning.model.times.activations import DividedMatrix, Total, activations
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -180,7 +180,7 @@ class _Planner:
     def _new_activations(self) -> None:
         """Add what the activations cause over axes that divide matrices on the candidate, but not today."""
         divided = [
-            Divided(tensor, number, axis)
+            DividedMatrix(tensor, number, axis)
             for tensor, _, parts in self.parameters
             for number, axis in self._newly_dividing(tensor, parts)
         ]

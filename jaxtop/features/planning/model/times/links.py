@@ -1,4 +1,4 @@
-"""What a collective costs over the links of a mesh: latency, and bytes over a bandwidth.
+"""The cost of a collective over the links of a mesh: latency, and bytes over a bandwidth.
 
 A cost is fitted to what was measured. All kinds share one formula, so that a kind that was not measured takes
 the cost of another one: `latency_us` times the steps of a ring, and the bytes that cross the bus, as
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.features.planning.model.plan import LinkCost
 from jaxtop.features.planning.model.roles import EXCHANGED
-from jaxtop.features.planning.model.times.published import BOOK, published_link
+from jaxtop.features.planning.model.times.published_costs import BOOK, published_link
 from jaxtop.model.collectives.kinds import bus_factor
 
 if TYPE_CHECKING:
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 WITHIN, BETWEEN = "within hosts", "between hosts"
 ANY = "any"
 # Sizes that differ by less tell latency and bandwidth apart badly.
-LEAST_RANGE = 4.0
+MIN_RANGE = 4.0
 # Smaller ones show no bandwidth at all.
-LEAST_BYTES = 4096.0
+MIN_BYTES = 4096.0
 ONE_SIZE = " in one size, with a borrowed or assumed latency"
 # The most points of a fit; beyond, points of about the same size are merged.
-MOST_POINTS = 48
+MAX_POINTS = 48
 Links = dict[tuple[str, str], LinkCost]
 
 
@@ -104,10 +104,10 @@ def fitted(points: Sequence[Point], source: str, assumed: LinkCost) -> LinkCost 
     Then the latency is the assumed one, but at most half of the time, and the bandwidth at least the assumed.
     """
     usable = _merged([each for each in points if each.time_us > 0])
-    large = [each for each in usable if each.volume >= LEAST_BYTES]
+    large = [each for each in usable if each.volume >= MIN_BYTES]
     if not large:
         return None
-    if max(each.volume for each in large) >= LEAST_RANGE * min(each.volume for each in usable):
+    if max(each.volume for each in large) >= MIN_RANGE * min(each.volume for each in usable):
         latency, per_byte = least_absolute(usable)
         if per_byte > 0:
             return LinkCost(latency, 1e6 / per_byte, source, is_measured=True)
@@ -144,10 +144,10 @@ def least_absolute(points: Sequence[Point]) -> tuple[float, float]:
 
 def _merged(points: Sequence[Point]) -> list[Point]:
     """Return at most this many points; neighbours in size become their median."""
-    if len(points) <= MOST_POINTS:
+    if len(points) <= MAX_POINTS:
         return list(points)
     ordered = sorted(points, key=lambda each: (each.volume, each.steps))
-    size = -(-len(ordered) // MOST_POINTS)
+    size = -(-len(ordered) // MAX_POINTS)
     return [
         Point(
             median(each.steps for each in few),

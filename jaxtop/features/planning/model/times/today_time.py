@@ -1,4 +1,4 @@
-"""Where the time of a run's step goes today, and what its links cost: the part of `Today` that times need."""
+"""The time of a run's step today by part, and the cost of its links: the part of `Today` that times need."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from jaxtop.features.planning.model.times.links import (
     point,
     reach_of,
 )
-from jaxtop.features.planning.model.times.published import assumed_link
+from jaxtop.features.planning.model.times.published_costs import assumed_link
 from jaxtop.model.collectives.groups import axes_of
 from jaxtop.model.collectives.layout import layouts
 from jaxtop.model.collectives.views import collective_views
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 WINDOWS, PROBE = "windows of this run", "jaxtop probe"
 # Collectives are never counted as more of a step than this: their times add up though they may overlap.
-MOST_OF_A_STEP = 0.95
+MAX_OF_A_STEP = 0.95
 
 
 class TodayTime(NamedTuple):
@@ -189,7 +189,7 @@ def step_of_today(
     shares = mean_of(each for each in members if each.at is not None)
     measured = sum((each.transfer_us or 0.0) * each.times for each in exchanges) * launches_per_step / 1000
     is_timed = all(each.transfer_us is not None for each in exchanges)
-    communication = min(measured, MOST_OF_A_STEP * step_ms) if is_timed else None
+    communication = min(measured, MAX_OF_A_STEP * step_ms) if is_timed else None
     unknown = []
     if shares is None:
         unknown.append(

@@ -1,4 +1,4 @@
-"""What computing takes on another mesh, relative to today: operations, and bytes that memory moves.
+"""The cost of computing on another mesh, relative to today: operations, and bytes that memory moves.
 
 A device multiplies the rows of its batch with the matrices that it holds. It reads and writes these matrices
 however few rows there are, and it updates the state that it holds: the batch does not divide these bytes.

@@ -9,9 +9,9 @@ from jaxtop.base.names import function_of
 from jaxtop.base.units import in_bytes
 from jaxtop.model.finding import Evidence, Finding, FindingCost, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
-from jaxtop.model.findings.words import line_of
+from jaxtop.model.findings.sentences import line_of
 from jaxtop.model.hardware.allocators import free_bytes, free_of, largest_block, largest_piece, most_held
-from jaxtop.model.programs.loaded import merged_programs
+from jaxtop.model.programs.loaded_programs import merged_programs
 from jaxtop.model.programs.rates import program_of
 from jaxtop.model.programs.views import adds_bytes, launched_lately
 from jaxtop.model.tuning import Number
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from jaxtop import wire
     from jaxtop.model.findings.rule import RunFacts
     from jaxtop.model.liveness import HostView
-    from jaxtop.model.programs.loaded import LoadedProgram
+    from jaxtop.model.programs.loaded_programs import LoadedProgram
 
 FRAGMENT_SHARE = Number("share", 0.25, "reported if the largest block is below this share of the free memory")
 FREE_SHARE = Number("free_share", 0.1, "share of the limit that must be free")
 WORK_SHARE = Number("work_share", 0.01, "a program that ran is reported from this share of the largest on")
 # The processes of a program of which we look at the launches.
-MOST_MEMBERS = 8
+MAX_MEMBERS = 8
 
 # Fragments
 
@@ -135,7 +135,7 @@ def _will_not_fit(facts: RunFacts) -> Iterator[Finding]:
 def _checked(facts: RunFacts, each: LoadedProgram, view: HostView, free: int, most: int) -> Finding | None:
     """Return a finding if a program would not fit even once what runs now has released its temporaries."""
     program = each.program
-    members = [facts.cluster.hosts.get(host.agent, host) for host in islice(each.members, MOST_MEMBERS)]
+    members = [facts.cluster.hosts.get(host.agent, host) for host in islice(each.members, MAX_MEMBERS)]
     lately = {name for host in members for name in launched_lately(host)}
     if program.name in lately:
         return None  # it runs, so it fits: its last launch may still hold memory

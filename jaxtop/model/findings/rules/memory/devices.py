@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop.base.units import in_bytes, in_minutes
 from jaxtop.model.finding import Evidence, Finding, FindingCost, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
-from jaxtop.model.findings.trends import FEWEST_POINTS, least, makes_steps, trend
-from jaxtop.model.findings.words import containing, line_of
+from jaxtop.model.findings.sentences import containing, line_of
+from jaxtop.model.findings.trends import MIN_POINTS, least, makes_steps, trend
 from jaxtop.model.hardware.allocators import free_bytes, usable_bytes
 from jaxtop.model.host import device_entry
 from jaxtop.model.naming.sentences import host_names
@@ -27,25 +27,25 @@ if TYPE_CHECKING:
     from jaxtop.model.liveness import HostView
     from jaxtop.wire import Pulse
 
-LATER = Number("warning_minutes", 60.0, "a warning if a device is full in less than this")
-SOON = Number("critical_minutes", 10.0, "critical if a device is full in less than this")
+FULL_WARNING_MINUTES = Number("warning_minutes", 60.0, "a warning if a device is full in less than this")
+FULL_CRITICAL_MINUTES = Number("critical_minutes", 10.0, "critical if a device is full in less than this")
 # The devices whose whole history is examined: those that a rough estimate puts first.
-MOST_EXAMINED = 16
-# Arrays that grow are a warning once they have grown for this long, if they fill the device within a day; or,
-# without a limit, from this many bytes a minute on.
-# Growth `FAST` times as strong, at an even rate and while steps go on, is a warning sooner.
-LASTS, DAY, FAST, MUCH = (
-    60.0,
-    24 * 60.0,
-    8,
-    Number("warning_bytes_per_minute", 1 << 20, "a warning from this growth on, without a limit of memory"),
+MAX_EXAMINED = 16
+# The shortest growth, in seconds, that is a warning: without a steady rate, arrays may stop growing.
+MIN_GROWTH_S = 60.0
+# The longest time until a device is full, in minutes, that is a warning.
+DAY_MINUTES = 24 * 60.0
+# Growth this many times as strong, at an even rate and while steps go on, is a warning sooner.
+FAST_GROWTH_RATIO = 8
+GROWTH_WARNING_BYTES = Number(
+    "warning_bytes_per_minute", 1 << 20, "a warning from this growth on, without a limit of memory"
 )
 
 
 # Device memory
 
 
-class _Filling(NamedTuple):
+class _FillingDevice(NamedTuple):
     """A device that fills up, by a rough estimate."""
 
     minutes: float
@@ -53,7 +53,7 @@ class _Filling(NamedTuple):
     position: int
 
 
-class _Rising(NamedTuple):
+class _RisingDevice(NamedTuple):
     """A device whose memory keeps rising."""
 
     minutes: float
@@ -67,15 +67,15 @@ def _full_soon(facts: RunFacts) -> Iterator[Finding]:
     limited = [view for view in facts.reporting if view.current.pulse.devices.limit_bytes]
     if not limited:
         raise Unmeasured("no device reports a limit of its memory")
-    later = facts.number(LATER)
+    later = facts.number(FULL_WARNING_MINUTES)
     estimates = [each for view in limited for each in _estimates(facts, view, 1.5 * later)]
     rising = []
-    for each in nsmallest(MOST_EXAMINED, estimates, key=itemgetter(0)):
+    for each in nsmallest(MAX_EXAMINED, estimates, key=itemgetter(0)):
         samples = facts.cluster.past_pulses[each.view.host.agent]
         found = trend([(sample.at, device_entry(sample.used_bytes, each.position)) for sample in samples])
         if found is not None:
             free = (usable_bytes(each.view.current.pulse.devices, each.position) or 0) - found.top
-            rising.append(_Rising(max(0.0, free) / found.per_minute, found, each.view, each.position))
+            rising.append(_RisingDevice(max(0.0, free) / found.per_minute, found, each.view, each.position))
     soon = [each for each in rising if each.minutes < later]
     if soon:
         first = min(
@@ -84,10 +84,10 @@ def _full_soon(facts: RunFacts) -> Iterator[Finding]:
         yield _filling_finding(facts, first, len(soon))
 
 
-def _estimates(facts: RunFacts, view: HostView, within: float) -> Iterator[_Filling]:
+def _estimates(facts: RunFacts, view: HostView, within: float) -> Iterator[_FillingDevice]:
     """Yield the devices of a host that may be full soon, from a few samples at both ends of its history."""
     samples = facts.cluster.past_pulses.get(view.host.agent)
-    if samples is None or len(samples) < FEWEST_POINTS:
+    if samples is None or len(samples) < MIN_POINTS:
         return
     early = list(islice((each for each in samples if each.used_bytes is not None), 4))
     before, now = least(early), least(islice(reversed(samples), 4))
@@ -98,16 +98,16 @@ def _estimates(facts: RunFacts, view: HostView, within: float) -> Iterator[_Fill
             continue
         until_full = max(0, limit - used) * minutes / (used - was)
         if until_full < within:
-            yield _Filling(until_full, view, position)
+            yield _FillingDevice(until_full, view, position)
 
 
-def _filling_finding(facts: RunFacts, each: _Rising, count: int) -> Finding:
+def _filling_finding(facts: RunFacts, each: _RisingDevice, count: int) -> Finding:
     pulse, host, rising, minutes = each.view.current.pulse, each.view.host, each.trend, each.minutes
     device_id = host.devices[each.position].id if host.devices else each.position
     grower = _reason(facts.growers, rising.per_minute)
     why = "" if grower is None else f", by {_name(grower)}" + _made_at(grower)
     others = f" (and {count - 1} more)" if count > 1 else ""
-    severity = Severity.CRITICAL if minutes < facts.number(SOON) else Severity.WARNING
+    severity = Severity.CRITICAL if minutes < facts.number(FULL_CRITICAL_MINUTES) else Severity.WARNING
     return Finding(
         severity if makes_steps(each.view) else Severity.INFO,
         0.9 if grower else 0.75,
@@ -169,13 +169,13 @@ def _growth_finding(facts: RunFacts, grower: Grower, view: HostView) -> Finding:
     minutes = _until_full(view.current.pulse, grower.bytes_per_minute)
     name, grow = _name(grower), "grows" if grower.name else "grow"
     of_host = f" of {host_names([view.host])}" if len(facts.present) > 1 else ""
-    grows, limit = grower.bytes_per_minute, facts.number(MUCH)
+    grows, limit = grower.bytes_per_minute, facts.number(GROWTH_WARNING_BYTES)
     if minutes is not None:
-        grows, limit = DAY, minutes
+        grows, limit = DAY_MINUTES, minutes
     # A loop that collects something for a while, such as an evaluation, makes no steps meanwhile.
-    is_clear = grower.is_even and grows >= FAST * limit and past_of(view.current) is None
-    is_lasting = (grower.seconds >= LASTS or is_clear) and makes_steps(view)
-    until = "" if minutes is None or minutes > 30 * DAY else f"; full in {in_minutes(minutes)}"
+    is_clear = grower.is_even and grows >= FAST_GROWTH_RATIO * limit and past_of(view.current) is None
+    is_lasting = (grower.seconds >= MIN_GROWTH_S or is_clear) and makes_steps(view)
+    until = "" if minutes is None or minutes > 30 * DAY_MINUTES else f"; full in {in_minutes(minutes)}"
     asked = (
         containing("name", grower.name.partition("[*]")[0])  # all arrays of a grower share it
         if grower.name
@@ -223,7 +223,7 @@ RULES = (
         check=_full_soon,
         stays_for=15.0,
         explains=("array_growth", "uneven_memory"),
-        numbers=(LATER, SOON),
+        numbers=(FULL_WARNING_MINUTES, FULL_CRITICAL_MINUTES),
     ),
     Rule(
         name="array_growth",
@@ -243,6 +243,6 @@ RULES = (
         check=_array_growth,
         stays_for=20.0,
         explains=("uneven_memory",),
-        numbers=(MUCH,),
+        numbers=(GROWTH_WARNING_BYTES,),
     ),
 )

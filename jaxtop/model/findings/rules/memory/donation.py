@@ -8,15 +8,15 @@ from jaxtop.base.names import function_of
 from jaxtop.base.units import in_bytes
 from jaxtop.model.finding import Evidence, Finding, FindingCost, Proof, Severity, Subject
 from jaxtop.model.findings.large_arrays import (
+    MIN_SAVED_SHARE,
     SAVES_AT_LEAST,
-    SAVES_SHARE,
     of_step,
     on_device,
     one_host_per_mesh,
     step_programs,
 )
 from jaxtop.model.findings.rule import Rule, Unmeasured
-from jaxtop.model.findings.words import line_of
+from jaxtop.model.findings.sentences import line_of
 from jaxtop.model.tuning import Number
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 UNDONATED_SHARE = Number("share", 0.25, "reported if this share of the new state is held twice")
 
 
-class _Undonated(NamedTuple):
+class _UndonatedProgram(NamedTuple):
     """A program whose results replace a state of this size, of which `twice` bytes are held twice."""
 
     twice: int
@@ -52,7 +52,7 @@ def _undonated(facts: RunFacts) -> Iterator[Finding]:
     if max(known) < least:
         doubt = "" if len(known) == len(candidates) else ", where their sizes are known"
         raise Unmeasured(f"the results of the step take less than {in_bytes(least)} on a device{doubt}")
-    found: dict[str, _Undonated] = {}
+    found: dict[str, _UndonatedProgram] = {}
     for view, program in candidates:
         each = _held_twice(facts, view.host, program)
         if each is not None and (program.name not in found or found[program.name].twice < each.twice):
@@ -61,7 +61,7 @@ def _undonated(facts: RunFacts) -> Iterator[Finding]:
         yield _undonated_finding(facts, each)
 
 
-def _held_twice(facts: RunFacts, host: Host, program: wire.Program) -> _Undonated | None:
+def _held_twice(facts: RunFacts, host: Host, program: wire.Program) -> _UndonatedProgram | None:
     """Return what a program holds twice; None if it reuses the memory of its arguments, or returns no state.
 
     Arrays of the state are its results if the line that calls it created them. Parameters and optimizer state
@@ -81,11 +81,13 @@ def _held_twice(facts: RunFacts, host: Host, program: wire.Program) -> _Undonate
     )
     twice = min(state, output) - alias
     share = facts.number(UNDONATED_SHARE)
-    least = max(least, share * state, SAVES_SHARE * on_device(census))
-    return None if twice < least or arguments < 0.9 * state else _Undonated(twice, state, program, host)
+    least = max(least, share * state, MIN_SAVED_SHARE * on_device(census))
+    return (
+        None if twice < least or arguments < 0.9 * state else _UndonatedProgram(twice, state, program, host)
+    )
 
 
-def _undonated_finding(facts: RunFacts, each: _Undonated) -> Finding:
+def _undonated_finding(facts: RunFacts, each: _UndonatedProgram) -> Finding:
     program, line = each.program, line_of(each.program.created)
     function = function_of(program.name)
     return Finding(

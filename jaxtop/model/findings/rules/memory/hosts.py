@@ -12,12 +12,12 @@ from jaxtop.model.finding import Evidence, Finding, FindingCost, Proof, Severity
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.findings.trends import (
     BLOCKS,
-    FEWEST_POINTS,
+    MIN_POINTS,
     makes_steps,
     trend,
 )
 from jaxtop.model.holders import (
-    MOST,
+    HOLDER_SHARE,
     Holder,
     gained,
     growths,
@@ -41,24 +41,36 @@ if TYPE_CHECKING:
     from jaxtop.wire import HostSample
 
 # The processes whose whole history is examined: those that grew most.
-MOST_EXAMINED = 16
+MAX_EXAMINED = 16
 MIB = 1 << 20
-# A trend may be this short if the process gained this much, and this share. Before `LASTS` it has to gain
-# more: a run that has just started fills caches and loads libraries.
-SHORTEST, GAINED, GAINED_SHARE, GAINED_EARLY = 20.0, 32 << 20, 0.02, 0.1
+# The shortest trend of the memory of a process, in seconds.
+MIN_TREND_S = 20.0
+# The least growth of a process in a trend, in bytes.
+MIN_GAIN_BYTES = 32 << 20
+# The least growth of a process in a trend, as a share of its size.
+MIN_GAIN_SHARE = 0.02
+# The same before `LASTS`: a run that has just started fills caches and loads libraries.
+MIN_EARLY_GAIN_SHARE = 0.1
 # Growth counts once it was observed for this many seconds; a note on fast growth may come earlier.
 LASTS = 90.0
-# Sooner if the machine is full in less than this many times as long as it was observed: `LASTS` is then too
-# late. A process that reads its data grows, too: fast growth must have taken a share of the machine.
-FAST_TIMES, FAST_SHARE, FASTEST = 4, 0.1, 12.0
+# Growth is reported before `LASTS` if the machine is full in less than this many times the observed time.
+FAST_TIMES = 4
+# Such fast growth must have taken this share of the machine: a process that reads its data grows, too.
+FAST_SHARE = 0.1
+# The shortest trend of such fast growth, in seconds.
+MIN_FAST_TREND_S = 12.0
 # The growth of a process that counts, as a share of its size a minute, and in bytes a minute.
 HOST_GROWTH_SHARE = 0.005
 HOST_GROWTH = Number("least_bytes_per_minute", 32 << 20, "growth below which it is not reported")
 # Unless the machine's memory in use grows by this share of it, it is a note: pages of mapped files count for
 # the process only.
 MACHINE_SHARE = 0.5
-HOST_LATER = Number("warning_minutes", 4 * 60.0, "a warning if its machine is full in less than this")
-SOON = Number("critical_minutes", 10.0, "critical if its machine is full in less than this")
+HOST_FULL_WARNING_MINUTES = Number(
+    "warning_minutes", 4 * 60.0, "a warning if its machine is full in less than this"
+)
+HOST_FULL_CRITICAL_MINUTES = Number(
+    "critical_minutes", 10.0, "critical if its machine is full in less than this"
+)
 # Times until full beyond this one, in minutes, are not shown.
 MONTH = 30 * 24 * 60.0
 # From this share of the machine's memory on, its growth can be critical.
@@ -76,7 +88,7 @@ _COLUMNS = {
 }
 
 
-class _Growing(NamedTuple):
+class _GrowingProcess(NamedTuple):
     """A process that grows, the minutes until its machine is full, and whether that has less free memory."""
 
     minutes: float | None
@@ -94,14 +106,14 @@ def _host_growth(facts: RunFacts) -> Iterator[Finding]:
     if not any(map(makes_steps, views)):
         raise Unmeasured("no step was found yet, and memory grows while a run starts")
     if not any(_is_long(facts, view) for view in views):
-        raise Unmeasured(f"the history is shorter than {FASTEST:.0f} s")
+        raise Unmeasured(f"the history is shorter than {MIN_FAST_TREND_S:.0f} s")
     rough = []
     for view in views:
         gain = _rough_growth(facts, view)
         if gain > 0 and makes_steps(view):
             rough.append((-gain, view))
     growing = []
-    for _, view in nsmallest(MOST_EXAMINED, rough, key=itemgetter(0)):
+    for _, view in nsmallest(MAX_EXAMINED, rough, key=itemgetter(0)):
         past = host_samples(facts.cluster, view.host.agent, 5 * BLOCKS, _compiled_at(view))
         found = _grown(facts, view, past)
         if found is None:
@@ -112,8 +124,8 @@ def _host_growth(facts: RunFacts) -> Iterator[Finding]:
         is_file = holder is Holder.FILES
         minutes = None if is_file else _until_host_is_full(view, rising, trend(machine))
         is_on_machine = not is_file and (gained(machine) or 0.0) >= least
-        growth = _Growing(minutes, rising, view, is_on_machine, holder)
-        if rising.seconds >= SHORTEST or _is_fast(growth):
+        growth = _GrowingProcess(minutes, rising, view, is_on_machine, holder)
+        if rising.seconds >= MIN_TREND_S or _is_fast(growth):
             growing.append(growth)
     if growing:
         yield _growth_finding(facts, growing)
@@ -121,7 +133,7 @@ def _host_growth(facts: RunFacts) -> Iterator[Finding]:
 
 def _is_long(facts: RunFacts, view: HostView) -> bool:
     past = facts.cluster.past_figures.get(view.host.agent)
-    return past is not None and len(past) >= FEWEST_POINTS and past[-1][0] - past[0][0] >= FASTEST
+    return past is not None and len(past) >= MIN_POINTS and past[-1][0] - past[0][0] >= MIN_FAST_TREND_S
 
 
 def _rough_growth(facts: RunFacts, view: HostView) -> float:
@@ -146,7 +158,7 @@ def _grown(facts: RunFacts, view: HostView, past: Past) -> tuple[Trend, Holder] 
     now = view.current.pulse.host
 
     def rise(read: Callable[[HostSample], int | None], size: int | None) -> Trend | None:
-        rising = trend(points(past, read), FASTEST)
+        rising = trend(points(past, read), MIN_FAST_TREND_S)
         return rising if rising and _is_growth(facts, rising, size) else None
 
     own = rise(held, now.rss_bytes)
@@ -158,12 +170,12 @@ def _grown(facts: RunFacts, view: HostView, past: Past) -> tuple[Trend, Holder] 
     resident = rise(_resident, now.rss_bytes)
     if resident and not own and held(now) != now.rss_bytes:
         files = gained(points(past, lambda sample: sample.rss_file_bytes)) or 0.0
-        if files >= MOST * (gained(points(past, _resident)) or 0.0):
+        if files >= HOLDER_SHARE * (gained(points(past, _resident)) or 0.0):
             found.append((resident, Holder.FILES))
     return max(found, key=lambda each: (each[1] is not Holder.FILES, each[0].per_minute), default=None)
 
 
-def _is_fast(growth: _Growing) -> bool:
+def _is_fast(growth: _GrowingProcess) -> bool:
     """Return whether a machine is full so soon that nobody could react if the growth had to last longer."""
     minutes, rising, view, is_on_machine, _ = growth
     total = view.current.pulse.host.memory_total_bytes
@@ -177,8 +189,10 @@ def _is_growth(facts: RunFacts, rising: Trend, size: int | None) -> bool:
     """Return whether a rise counts, for a process of this size."""
     least, top = facts.number(HOST_GROWTH), max(rising.top, size or 0)
     rise = rising.per_minute * rising.seconds / 60
-    share = GAINED_SHARE if rising.seconds >= LASTS else GAINED_EARLY
-    return rising.per_minute >= max(least, HOST_GROWTH_SHARE * top) and rise >= max(GAINED, share * top)
+    share = MIN_GAIN_SHARE if rising.seconds >= LASTS else MIN_EARLY_GAIN_SHARE
+    return rising.per_minute >= max(least, HOST_GROWTH_SHARE * top) and rise >= max(
+        MIN_GAIN_BYTES, share * top
+    )
 
 
 def _is_from_arrays(facts: RunFacts, view: HostView, rising: Trend) -> bool:
@@ -205,7 +219,7 @@ def _until_host_is_full(view: HostView, rising: Trend, machine: Trend | None) ->
     return minutes_until_full(view.current.pulse.host, rates)
 
 
-def _growth_finding(facts: RunFacts, growing: list[_Growing]) -> Finding:
+def _growth_finding(facts: RunFacts, growing: list[_GrowingProcess]) -> Finding:
     worst = min(growing, key=lambda each: (not each.is_on_machine, each.minutes is None, each.minutes or 0.0))
     minutes, rising, view, is_on_machine, holder = worst
     host, sample = view.host, view.current.pulse.host
@@ -218,9 +232,9 @@ def _growth_finding(facts: RunFacts, growing: list[_Growing]) -> Finding:
     severity = Severity.INFO
     is_fast = _is_fast(worst)
     if minutes is not None and is_on_machine and (rising.seconds >= LASTS or is_fast):
-        if minutes < facts.number(SOON) and is_full:
+        if minutes < facts.number(HOST_FULL_CRITICAL_MINUTES) and is_full:
             severity = Severity.CRITICAL
-        elif minutes < facts.number(HOST_LATER):
+        elif minutes < facts.number(HOST_FULL_WARNING_MINUTES):
             severity = Severity.WARNING
     return Finding(
         severity,
@@ -288,6 +302,6 @@ RULES = (
         check=_host_growth,
         holds_for=6.0,
         stays_for=20.0,
-        numbers=(HOST_GROWTH, HOST_LATER, SOON),
+        numbers=(HOST_GROWTH, HOST_FULL_WARNING_MINUTES, HOST_FULL_CRITICAL_MINUTES),
     ),
 )

@@ -12,9 +12,9 @@ from jaxtop.model.arrays.tree import path_parts
 from jaxtop.model.finding import Evidence, Finding, FindingCost, Proof, Severity, Subject
 from jaxtop.model.findings.large_arrays import (
     ALL_SMALL,
-    LARGE,
+    LARGE_ARRAY_BYTES,
+    MIN_SAVED_SHARE,
     SAVES_AT_LEAST,
-    SAVES_SHARE,
     has_large,
     is_single,
     large,
@@ -23,7 +23,7 @@ from jaxtop.model.findings.large_arrays import (
     step_programs,
 )
 from jaxtop.model.findings.rule import Rule, Unmeasured
-from jaxtop.model.findings.words import containing, line_of
+from jaxtop.model.findings.sentences import containing, line_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -70,7 +70,7 @@ def _replicated(facts: RunFacts) -> Iterator[Finding]:
             copies = _copies(host.arrays, group, sharding, data_axes if is_model else frozenset())
             if copies is not None:
                 found[copies].append((group, count))
-        share = SAVES_SHARE * on_device(host.arrays) if found else 0
+        share = MIN_SAVED_SHARE * on_device(host.arrays) if found else 0
         least = max(facts.number(SAVES_AT_LEAST), share)
         for copies, members in found.items():
             held = sum(group.bytes_per_device * count for group, count in members)
@@ -165,7 +165,7 @@ def _copies_finding(
             Evidence("copies", copies.copies, source="shardings", at=facts.read_time()),
             Evidence("arrays", len(groups), source="arrays", at=facts.read_time()),
         ),
-        proof=Proof("arrays", f"{asked} & bytes>={LARGE >> 20}M", largest.name or ""),
+        proof=Proof("arrays", f"{asked} & bytes>={LARGE_ARRAY_BYTES >> 20}M", largest.name or ""),
         advice=_advice(copies, axis),
     )
 
