@@ -27,7 +27,9 @@ def measure(setting: Setting) -> Iterator[Figure]:
 
 
 def _alone(setting: Setting, arrays: int) -> Figure:
-    with Trainer(arrays) as trainer:
+    home = setting.home / "alone"  # where the viewer of the other process does not find this one
+    home.mkdir(exist_ok=True)
+    with Trainer(arrays, HOME=str(home)) as trainer:
         trainer.do("start")
         trainer.do("train", seconds=setting.pick(60, 1))
         trained = trainer.do("train", seconds=setting.pick(60, 2))
