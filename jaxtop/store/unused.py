@@ -20,6 +20,8 @@ MARK = b"JAXTOP_BOOT="
 # The most of an environment or command line that is read.
 MOST_BYTES = 1 << 20
 WHY = "its script has not used JAX yet, or has stopped the agent"
+# What decides on the folder of run files: those of another folder are not ours to list.
+_OF_FOLDER = (b"XDG_STATE_HOME", b"HOME")
 # Words of the interpreter with a word of their own after them.
 _WITH_VALUE = frozenset({"-W", "-X"})
 
@@ -58,6 +60,9 @@ def _name_of(pid: int) -> str | None:
         entries = _read(folder / "environ").split(b"\0")
         mark = next((each for each in entries if each.startswith(MARK)), b"").removeprefix(MARK)
         if mark.partition(b":")[0] != str(pid).encode():  # its children have the mark of another
+            return None
+        variables = dict(each.partition(b"=")[::2] for each in entries)
+        if any(variables.get(name) != os.environb.get(name) for name in _OF_FOLDER):
             return None
         settings = msgspec.json.decode(mark.partition(b"\n")[2], type=dict[str, object])
         words = [each.decode("utf-8", "replace") for each in _read(folder / "cmdline").split(b"\0")]

@@ -347,7 +347,7 @@ def test_the_key_asks_one_live_process_of_the_program():
 
     def ask(what, agents, _interval_ms):
         asked.append((what, list(agents)))
-        return SimpleNamespace(asked=1, answered=1, unanswered=0, refused={})
+        return SimpleNamespace(requested=1, replied=1, silent=0, refused={})
 
     async def act(stage):
         await stage.press("7", "B")

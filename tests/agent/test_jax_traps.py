@@ -205,7 +205,7 @@ def test_nan_checks_of_the_script_work_and_launches_are_counted_again_afterwards
         assert process.stderr.readline() == "[False, True, True, False, True, False]\n"
         assert "ready\n" in process.stdout  # after what JAX says of the values it found
         eventually(lambda: max([*watch.launches(process.pid).values(), 0]) >= 1000)
-        assert not watch.live(process.pid)["hello"].sources["launches"].startswith("off")
+        eventually(lambda: not watch.live(process.pid)["hello"].sources["launches"].startswith("off"))
 
 
 @pytest.mark.parametrize("at", ["while it runs", thorough("at its end")])

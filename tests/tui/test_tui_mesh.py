@@ -22,7 +22,7 @@ THREE_AXES = (("data", 2), ("fsdp", 2), ("model", 2))
 
 def spot(app, device):
     """Where a click hits this device."""
-    cell = app.grid.plan.by_device[app.grid._scene.devices.index(app.view.moment.device_views[device])]
+    cell = app.grid.plan.by_device[app.grid._contents.devices.index(app.view.moment.device_views[device])]
     return cell.x + app.grid.plan.tile.width // 2, cell.y
 
 
@@ -597,7 +597,7 @@ def _devices(*ids):
 
 class TestGroups:
     def marked(self, app):
-        return sorted(app.view.moment.device_views[i].id for i in app.grid._scene.peers)
+        return sorted(app.view.moment.device_views[i].id for i in app.grid._contents.peers)
 
     def test_x_goes_through_the_axes_whose_group_is_marked(self):
         async def act(app, pilot):

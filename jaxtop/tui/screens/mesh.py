@@ -271,11 +271,11 @@ class MeshScreen(ScreenPane):
         )
         self._grid.show(arranger.layout, contents)
         if split.means:
-            self._means.show(lambda width, height: means_lines(self._means_scene(late), width, height))
+            self._means.show(lambda width, height: means_lines(self._means_contents(late), width, height))
         self._pane.show(self._detail(ink))
         self._draw_lines()
 
-    def _means_scene(self, late: frozenset[int]) -> MeansContents:
+    def _means_contents(self, late: frozenset[int]) -> MeansContents:
         arranger, plan, reading = self._arranger, self._grid.plan, self._read()
         ink, spoken = self.ink.on(reading.scale), AxisNames(plan.rows, plan.columns)
         return MeansContents(arranger.axes, reading, arranger.devices, late, ink, spoken)
