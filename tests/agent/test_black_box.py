@@ -157,7 +157,7 @@ def test_the_boxes_of_several_processes_are_one_session(tmp_path):
 BOUNDED = """
     import sys, time
     import jaxtop_agent.blackbox as box
-    box.SECONDS = 1.0
+    box.FILE_SECONDS = 1.0
     import os
     os.environ["JAXTOP_RECORD_MINUTES"] = "3"
     from jaxtop import agent
